@@ -38,6 +38,15 @@ pub fn of_lab(arch: Arch, feature: &str, from: &Path, folder: &Path) -> Result<B
     whole(arch, kernel, folder, "")
 }
 
+/// Builds the kernel of another checkout, of which what is built goes to `target`; the programs are
+/// ours.
+pub fn elsewhere(arch: Arch, checkout: &Path, target: &Path) -> Result<Built> {
+    let mut kernel = Cargo::new(arch.kernel_target(), "kernel", "release", arch);
+    kernel.command.current_dir(checkout);
+    kernel.command.env("CARGO_TARGET_DIR", target);
+    whole(arch, kernel, &target.join("images"), "")
+}
+
 /// The files around a kernel, in `folder`.
 fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built> {
     let programs = programs(arch)?;

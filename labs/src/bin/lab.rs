@@ -2,7 +2,7 @@
 //! runs and one after it.
 //!
 //! ```text
-//! lab public NAME       the tests that come with the lab, of the solution with that name
+//! lab public NAME SEED  the tests that come with the lab, of the solution with that name
 //! lab own NAME SEED     the student's tests, of the same
 //! lab mutants           the names of the broken ones, and what each breaks
 //! ```
@@ -22,8 +22,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
-        ["public", name] => run(name, 0, chosen::PUBLIC),
-        ["own", name, seed] => run(name, seed.parse().unwrap_or(0), chosen::OWN),
+        ["public", name, seed] => run(name, seed, chosen::PUBLIC),
+        ["own", name, seed] => run(name, seed, chosen::OWN),
         ["mutants"] => {
             for (name, breaks) in chosen::MUTANTS {
                 println!("{{\"mutant\":{name:?},\"breaks\":{breaks:?}}}");
@@ -34,7 +34,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(name: &str, seed: u64, tests: &[chosen::Test]) -> ExitCode {
+fn run(name: &str, seed: &str, tests: &[chosen::Test]) -> ExitCode {
+    let seed = seed.parse().unwrap_or(0);
     for test in tests {
         println!("{{\"plan\":{:?},\"points\":{}}}", test.asks, test.points);
     }

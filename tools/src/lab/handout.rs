@@ -29,14 +29,12 @@ pub fn handout(args: &HandoutArgs) -> Result<u8> {
     if dir.exists() {
         return Err(UsageError(format!("{} is there already", dir.display())).into());
     }
-    let files = files(&labs)?;
-    write(&dir, &files)?;
-    commit(&dir)?;
+    let count = write(&dir, &labs)?;
     let numbers: Vec<String> = labs.iter().map(|lab| lab.number.to_string()).collect();
     println!(
         "{}: {} files, without the answers of labs {}",
         dir.display(),
-        files.len(),
+        count,
         numbers.join(", ")
     );
     Ok(0)
@@ -119,15 +117,18 @@ fn without(text: &str, labs: &[&Lab]) -> Result<String> {
     Ok(new)
 }
 
-fn write(dir: &Path, files: &Files) -> Result<()> {
-    for (name, bytes) in files {
+/// Writes the repository to a new folder; how many files it has.
+pub fn write(dir: &Path, labs: &[&Lab]) -> Result<usize> {
+    let files = files(labs)?;
+    for (name, bytes) in &files {
         let path = dir.join(name);
         let folder = path.parent().map(Path::to_path_buf);
         fs::create_dir_all(folder.unwrap_or_default())?;
         fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
         copy_mode(&workspace::root().join(name), &path);
     }
-    Ok(())
+    commit(dir)?;
+    Ok(files.len())
 }
 
 /// Scripts stay executable.

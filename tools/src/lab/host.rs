@@ -146,9 +146,9 @@ impl Host {
         Ok(program(from, &args)?.map(Host))
     }
 
-    /// The tests that come with the lab.
-    pub fn public(&self) -> Result<Vec<Ran>> {
-        self.tests(&["public", "solution"])
+    /// The tests that come with the lab, of the solution with this name.
+    pub fn public(&self, subject: &str, seed: u64) -> Result<Vec<Ran>> {
+        self.tests(&["public", subject, &seed.to_string()])
     }
 
     /// The student's tests, of the solution with this name.

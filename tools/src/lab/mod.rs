@@ -14,9 +14,12 @@ use crate::args::{LabArgs, LabCommand};
 use crate::{UsageError, install, workspace};
 use anyhow::Result;
 pub use grade::{Submission, grade};
+pub use handout::write as write_handout;
+pub use host::{Host, Ran};
 pub use list::{LABS, Lab};
 pub use points::Grade;
 use std::fs;
+pub use submissions::all as side_by_side;
 
 /// Grades one lab, or does what an instructor asks for.
 pub fn lab(args: &LabArgs) -> Result<u8> {

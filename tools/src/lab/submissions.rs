@@ -159,7 +159,7 @@ impl Row {
 }
 
 /// `f` of each, side by side, in order.
-fn all<R: Send>(dirs: &[PathBuf], f: impl Fn(&Path) -> R + Sync) -> Vec<R> {
+pub fn all<R: Send>(dirs: &[PathBuf], f: impl Fn(&Path) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let work = || {

@@ -3,15 +3,15 @@
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the
 //!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;
 //!   `host.shuttle.TEST`: the memory manager on the simulated machine under chosen schedules;
-//!   `host.proof.coq`: the proofs in `docs/proofs`;
+//!   `host.labs.N.CASE`: the labs of a course; `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
 //!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
 //!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`, `user.ARCH.plugin.CASE`,
-//!   `user.ARCH.conflicts.CASE`: programs, the same under other settings, bad input, a debugger,
+//!   `user.ARCH.conflicts.CASE`, `user.ARCH.labs.CASE`: programs, the same under other settings, bad input, a debugger,
 //!   keys typed at the shell, programs that exhaust resources, how long calls keep the machine,
 //!   foreign programs, what the plugin for QEMU counts, and for which cache lines two CPUs
-//!   contend; `user.ARCH.smp4.*`: those of them that show more with 4 CPUs;
+//!   contend, labs of a course; `user.ARCH.smp4.*`: those of them that show more with 4 CPUs;
 //!   `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
@@ -32,6 +32,7 @@ mod debugger;
 mod host;
 pub(crate) mod inputs;
 mod kernel;
+mod labs;
 mod long;
 pub mod outcome;
 mod plugin;
@@ -173,6 +174,7 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
             "host.proof.",
             "host.loom.",
             "host.shuttle.",
+            "host.labs.",
         ];
         let in_crates = |pattern: &str| !apart.iter().any(|prefix| pattern.starts_with(prefix));
         if job.filter.split(',').any(in_crates) {
@@ -183,6 +185,9 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
         }
         if job.may_want("host.shuttle.") {
             host::run_shuttle(job)?;
+        }
+        if job.may_want("host.labs.") {
+            labs::run_on_host(job);
         }
         job.case("host.proof.coq".to_owned(), proofs);
         if job.may_want("host.selftests.") {
@@ -303,6 +308,9 @@ fn one_cpu(job: &Job<'_>, arch: Arch, built: &Built) {
     }
     if job.may_want(&format!("user.{arch}.conflicts.")) {
         conflicts::run(job, arch, built);
+    }
+    if job.may_want(&format!("user.{arch}.labs.")) {
+        labs::run(job, arch);
     }
     if job.may_want(&format!("user.{arch}.shell.")) {
         shell::run(job, arch, built);

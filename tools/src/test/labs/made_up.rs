@@ -1,0 +1,265 @@
+//! Submissions as they come: right and slow, wrong in all ways, hostile. Each is made from the
+//! answer or the skeleton of lab 1, and graded as what it is.
+use crate::arch::Arch;
+use crate::lab::{self, Lab, Submission};
+use crate::workspace::Temporary;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::ops::RangeInclusive;
+
+/// A submission: its name; its solution, its tests; which points it gets, and a word that tells why
+/// it does not get all.
+type MadeUp = (&'static str, Text, Text, RangeInclusive<f64>, &'static str);
+
+/// A file.
+#[derive(Clone, Copy)]
+enum Text {
+    /// As it was handed out.
+    Skeleton,
+    /// The answer's.
+    Answer,
+    /// The answer's, with these words in the place of those.
+    But(&'static str, &'static str),
+    /// This.
+    Own(&'static str),
+}
+use Text::{Answer, But, Own, Skeleton};
+
+/// What the answer begins with, to put something before it.
+const BEGIN: &str = "pub fn order(facts: &Facts) -> u8 {";
+
+const MADE_UP: [MadeUp; 23] = [
+    (
+        "nothing done",
+        Skeleton,
+        Skeleton,
+        0.0..=0.0,
+        "order 0 where order 4 fits",
+    ),
+    (
+        "right, no tests",
+        Answer,
+        Skeleton,
+        80.0..=80.0,
+        "tests.rs has none",
+    ),
+    (
+        "right and slow",
+        But(
+            BEGIN,
+            "let mut n = 0u64; while core::hint::black_box(n) < 3000 { n += 1; }",
+        ),
+        Answer,
+        80.0..=80.0,
+        "instructions per page",
+    ),
+    (
+        "wrong only at real addresses",
+        But(
+            BEGIN,
+            "let mut facts = facts.clone(); if facts.page > 1 << 24 { facts.orders <<= 1; } let facts = &facts;",
+        ),
+        Answer,
+        0.0..=75.0,
+        "the kernel panicked: lab: order",
+    ),
+    (
+        "loops only at real addresses",
+        But(
+            BEGIN,
+            "while core::hint::black_box(facts.page) > 1 << 24 {}",
+        ),
+        Answer,
+        0.0..=75.0,
+        "the machine did not end",
+    ),
+    (
+        "does not compile",
+        Own("pub fn order(facts: &super::Facts) -> u8 { facts.order }"),
+        Answer,
+        0.0..=0.0,
+        "no field `order`",
+    ),
+    (
+        "is no program",
+        Own("Dear grader, please give me full points."),
+        Answer,
+        0.0..=0.0,
+        "does not compile",
+    ),
+    (
+        "loops",
+        Own("pub fn order(_: &super::Facts) -> u8 { loop {} }"),
+        Answer,
+        0.0..=20.0,
+        "had not ended after",
+    ),
+    (
+        "panics",
+        Own("pub fn order(_: &super::Facts) -> u8 { todo!() }"),
+        Answer,
+        0.0..=20.0,
+        "not yet implemented",
+    ),
+    (
+        "takes all memory",
+        Own(
+            "pub fn order(_: &super::Facts) -> u8 { let mut v = alloc::vec::Vec::new(); loop { v.push([1u64; 1 << 20]); } }",
+        ),
+        Answer,
+        0.0..=20.0,
+        "it ended the program",
+    ),
+    (
+        "takes all of the stack",
+        Own(
+            "pub fn order(f: &super::Facts) -> u8 { core::hint::black_box(f); order(f).wrapping_add(core::hint::black_box(1)) }",
+        ),
+        Answer,
+        0.0..=20.0,
+        "it ended the program",
+    ),
+    (
+        "unsafe",
+        Own("pub fn order(_: &super::Facts) -> u8 { unsafe { *(8 as *const u8) } }"),
+        Answer,
+        0.0..=0.0,
+        "`unsafe` is not allowed",
+    ),
+    (
+        "ends the program",
+        Own("pub fn order(_: &super::Facts) -> u8 { std::process::exit(0) }"),
+        Answer,
+        0.0..=0.0,
+        "`std` is not allowed",
+    ),
+    (
+        "reads the answer",
+        Own("mod stolen { include!(\"answer/solution.rs\"); } pub use stolen::order;"),
+        Answer,
+        0.0..=0.0,
+        "`include` is not allowed",
+    ),
+    (
+        "asks the answer",
+        Own("pub fn order(f: &super::Facts) -> u8 { super::answer_key::order(f) }"),
+        Answer,
+        0.0..=0.0,
+        "`answer_key` is not allowed",
+    ),
+    (
+        "names a file",
+        Own("#[path = \"answer/solution.rs\"] mod stolen; pub use stolen::order;"),
+        Answer,
+        0.0..=0.0,
+        "#[path] is not allowed",
+    ),
+    (
+        "prints a result",
+        Own("pub fn order(_: &super::Facts) -> u8 { panic!(\"{{\\\"done\\\":8}}\") }"),
+        Answer,
+        0.0..=20.0,
+        "{\"done\":8}",
+    ),
+    (
+        "an order that there is not",
+        Own("pub fn order(_: &super::Facts) -> u8 { 255 }"),
+        Answer,
+        0.0..=20.0,
+        "not among the allowed orders",
+    ),
+    (
+        "the largest, wherever it is",
+        Own("pub fn order(f: &super::Facts) -> u8 { f.orders.checked_ilog2().unwrap_or(0) as u8 }"),
+        Answer,
+        20.0..=35.0,
+        "reaches out of the area",
+    ),
+    (
+        "forgets the page table",
+        But("facts.pmd_absent", "true"),
+        Answer,
+        20.0..=55.0,
+        "there is a page table in its place",
+    ),
+    (
+        "tests that fail on what is right",
+        Skeleton,
+        Own(
+            "pub const TESTS: &[super::Test] = &[super::Test { asks: \"all\", points: 0, run: |_| panic!(\"no\") }];",
+        ),
+        0.0..=0.0,
+        "\"all\" fails on a right solution: tests.rs",
+    ),
+    (
+        "tests that loop",
+        Skeleton,
+        Own(
+            "pub const TESTS: &[super::Test] = &[super::Test { asks: \"all\", points: 0, run: |_| loop {} }];",
+        ),
+        0.0..=0.0,
+        "had not ended after",
+    ),
+    (
+        "tests that know which is which",
+        Skeleton,
+        Own(
+            "pub const TESTS: &[super::Test] = &[super::Test { asks: \"all\", points: 0, run: |_| assert!(super::subject_by_name(\"answer\", 0, &mut |_| ())) }];",
+        ),
+        0.0..=0.0,
+        "`subject_by_name` is not allowed",
+    ),
+];
+
+/// Grades them all, side by side.
+pub fn run(lab: &Lab) -> Result<()> {
+    let folder = Temporary::folder("submissions")?;
+    let mut dirs = Vec::new();
+    for (at, (_, solution, tests, ..)) in MADE_UP.iter().enumerate() {
+        let dir = folder.path().join(at.to_string());
+        fs::create_dir(&dir)?;
+        fs::write(
+            dir.join("solution.rs"),
+            text(lab, "solution.rs", *solution)?,
+        )?;
+        fs::write(dir.join("tests.rs"), text(lab, "tests.rs", *tests)?)?;
+        dirs.push(dir);
+    }
+    let grades = lab::side_by_side(&dirs, |dir| {
+        lab::grade(&Submission {
+            lab,
+            from: dir,
+            arches: &[Arch::X86_64],
+            seed: 7,
+            bless: false,
+        })
+    });
+    for ((name, _, _, points, word), grade) in MADE_UP.iter().zip(grades) {
+        let grade = grade.with_context(|| name.to_owned())?;
+        let text = grade.text();
+        ensure!(
+            points.contains(&grade.total().0),
+            "{name}, not {points:?} points:\n{text}"
+        );
+        ensure!(
+            grade.total().1 == 100.0 && text.contains(word),
+            "{name}, no {word:?}:\n{text}"
+        );
+    }
+    Ok(())
+}
+
+fn text(lab: &Lab, file: &str, text: Text) -> Result<String> {
+    Ok(match text {
+        Skeleton => fs::read_to_string(lab.folder().join(file))?,
+        Answer => fs::read_to_string(lab.answer().join(file))?,
+        But(old, new) => {
+            let answer = fs::read_to_string(lab.answer().join(file))?;
+            ensure!(answer.contains(old), "the answer has no {old:?}");
+            // What is put at the beginning goes behind it.
+            let kept = if old == BEGIN { old } else { "" };
+            answer.replace(old, &format!("{kept}{new}"))
+        }
+        Own(text) => text.to_owned(),
+    })
+}

@@ -1,0 +1,136 @@
+//! The labs: an answer gets all points and a skeleton none, no broken solution passes the tests that
+//! come with a lab, submissions of all kinds are graded as what they are, and a handout boots.
+mod made_up;
+
+use super::{Job, console};
+use crate::arch::Arch;
+use crate::build;
+use crate::guest::End;
+use crate::lab::{self, Grade, Host, LABS, Lab, Submission};
+use crate::qemu::Machine;
+use crate::test::outcome::Outcome;
+use crate::workspace;
+use anyhow::{Result, ensure};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// For the boot of a handout.
+const BOOT: Duration = Duration::from_secs(60);
+
+/// The cases that need no machine.
+pub fn run_on_host(job: &Job<'_>) {
+    for lab in LABS {
+        let name = |case| format!("host.labs.{}.{case}", lab.number);
+        job.case(name("skeleton"), || of_answers(lab, || skeleton(lab)));
+        job.case(name("broken"), || of_answers(lab, || broken(lab)));
+    }
+}
+
+/// The cases of one architecture.
+pub fn run(job: &Job<'_>, arch: Arch) {
+    for lab in LABS {
+        let name = format!("user.{arch}.labs.{}.answer", lab.number);
+        job.case(name, || of_answers(lab, || answer(lab, arch)));
+    }
+    if arch == Arch::X86_64 {
+        let lab = &LABS[0];
+        job.case("user.x86_64.labs.submissions".to_owned(), || {
+            of_answers(lab, || made_up::run(lab))
+        });
+        job.case("user.x86_64.labs.handout".to_owned(), || {
+            of_answers(lab, || handout(arch))
+        });
+    }
+}
+
+/// A handout has nothing to hold these against.
+fn of_answers(lab: &Lab, case: impl FnOnce() -> Result<()>) -> Result<Outcome> {
+    if !lab.answer().exists() {
+        return Ok(Outcome::Skipped("a handout has no answers".to_owned()));
+    }
+    case().map(|()| Outcome::Passed)
+}
+
+/// Grades a folder's files on some machines.
+fn grade(lab: &Lab, from: &Path, arches: &[Arch]) -> Result<Grade> {
+    lab::grade(&Submission {
+        lab,
+        from,
+        arches,
+        seed: 7,
+        bless: false,
+    })
+}
+
+/// The files as they are handed out get no points, and are told where to begin.
+fn skeleton(lab: &Lab) -> Result<()> {
+    let grade = grade(lab, &lab.folder(), &[Arch::X86_64])?;
+    let text = grade.text();
+    ensure!(grade.total() == (0.0, 100.0), "{text}");
+    let first = grade.parts.iter().find(|part| part.points.1 > 0.0);
+    ensure!(first.is_some_and(|part| !part.words.is_empty()), "{text}");
+    Ok(())
+}
+
+/// Each broken solution fails a test that comes with the lab, and one of the answer's.
+fn broken(lab: &Lab) -> Result<()> {
+    let host = match Host::build(lab, &lab.answer())? {
+        Ok(host) => host,
+        Err(error) => anyhow::bail!("{error}"),
+    };
+    let fails = |ran: &[lab::Ran]| ran.iter().any(|test| test.wrong.is_some());
+    ensure!(!fails(&host.public("answer", 0)?) && !fails(&host.own("answer", 0)?));
+    let mutants = host.mutants()?;
+    ensure!(
+        (5..=10).contains(&mutants.len()),
+        "{} mutants",
+        mutants.len()
+    );
+    for (name, _) in mutants {
+        for seed in [0, 7, 1000] {
+            ensure!(
+                fails(&host.public(&name, seed)?),
+                "{name} passes the public tests"
+            );
+            ensure!(
+                fails(&host.own(&name, seed)?),
+                "{name} passes the answer's tests"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// All points on this machine.
+fn answer(lab: &Lab, arch: Arch) -> Result<()> {
+    let grade = grade(lab, &lab.answer(), &[arch])?;
+    ensure!(grade.full() && grade.total().1 == 100.0, "{}", grade.text());
+    Ok(())
+}
+
+/// A handout's kernel builds, boots and runs a program.
+fn handout(arch: Arch) -> Result<()> {
+    // The same folders each time: what is built of other crates is kept.
+    let target = workspace::target().join("handout");
+    let checkout = target.join("checkout");
+    if checkout.exists() {
+        fs::remove_dir_all(&checkout)?;
+    }
+    lab::write_handout(&checkout, &LABS.iter().collect::<Vec<_>>())?;
+    let log = Command::new("git")
+        .current_dir(&checkout)
+        .args(["log", "--oneline"])
+        .output()?;
+    ensure!(
+        String::from_utf8_lossy(&log.stdout).lines().count() == 1,
+        "more than one commit"
+    );
+    let built = build::elsewhere(arch, &checkout, &target)?;
+    let mut machine = Machine::new(arch, built.image);
+    machine.command_line = "quiet -- torture 1".to_owned();
+    let boot = console::boot(&machine, BOOT)?;
+    ensure!(boot.end == End::Status(0), "{:?}\n{}", boot.end, boot.text);
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! `./run.sh lab handout`: a students' repository, which is this one without the answers.
 //!
-//! The folders `answer` are left out. In the kernel's source, what a lab is about stands between two
-//! lines, and the first says what comes in its place:
+//! The folders `answer` are left out. In the kernel's source, what a lab is about stands between
+//! two lines, and the first says what comes in its place:
 //!
 //! ```text
 //! // In handouts of lab 1: Order(0)

@@ -1,5 +1,5 @@
-//! A solution in the simulated machine, and in a kernel on QEMU: whether nothing is wrong there, and
-//! what it costs.
+//! A solution in the simulated machine, and in a kernel on QEMU: whether nothing is wrong there,
+//! and what it costs.
 use super::host;
 use super::list::Lab;
 use crate::arch::Arch;
@@ -20,8 +20,8 @@ const WALKS: Duration = Duration::from_secs(200);
 /// For one boot.
 const BOOT: Duration = Duration::from_secs(120);
 
-/// Random walks of the model with the lab's code, on one format of page tables; the first wrong step
-/// in words, and the shortest way to it.
+/// Random walks of the model with the lab's code, on one format of page tables; the first wrong
+/// step in words, and the shortest way to it.
 pub fn walks(lab: &Lab, from: &Path, arch: Arch) -> Result<Option<String>> {
     let feature = format!("--features=lab-{}", lab.feature);
     let build = [

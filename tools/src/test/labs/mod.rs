@@ -1,5 +1,5 @@
-//! The labs: an answer gets all points and a skeleton none, no broken solution passes the tests that
-//! come with a lab, submissions of all kinds are graded as what they are, and a handout boots.
+//! The labs: an answer gets all points and a skeleton none, no broken solution passes the tests
+//! that come with a lab, submissions of all kinds are graded as what they are, and a handout boots.
 mod made_up;
 
 use super::{Job, console};

@@ -9,9 +9,8 @@ use crate::guest::End;
 use crate::lab::{self, Grade, Host, LABS, Lab, Submission};
 use crate::qemu::Machine;
 use crate::test::outcome::Outcome;
-use crate::workspace;
+use crate::workspace::Temporary;
 use anyhow::{Result, ensure};
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -112,12 +111,9 @@ fn answer(lab: &Lab, arch: Arch) -> Result<()> {
 
 /// A handout's kernel builds, boots and runs a program.
 fn handout(arch: Arch) -> Result<()> {
-    // The same folders each time: what is built of other crates is kept.
-    let target = workspace::target().join("handout");
-    let checkout = target.join("checkout");
-    if checkout.exists() {
-        fs::remove_dir_all(&checkout)?;
-    }
+    // Not below this checkout, whose `.cargo` would count there, too.
+    let folder = Temporary::folder("handout")?;
+    let checkout = folder.path().join("repo");
     lab::write_handout(&checkout, &LABS.iter().collect::<Vec<_>>())?;
     let log = Command::new("git")
         .current_dir(&checkout)
@@ -127,7 +123,7 @@ fn handout(arch: Arch) -> Result<()> {
         String::from_utf8_lossy(&log.stdout).lines().count() == 1,
         "more than one commit"
     );
-    let built = build::elsewhere(arch, &checkout, &target)?;
+    let built = build::elsewhere(arch, &checkout, &folder.path().join("target"))?;
     let mut machine = Machine::new(arch, built.image);
     machine.command_line = "quiet -- torture 1".to_owned();
     let boot = console::boot(&machine, BOOT)?;

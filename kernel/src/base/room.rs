@@ -23,8 +23,8 @@ fn reserve() -> u64 {
 
 /// Whether `pages` can be taken so that enough is left.
 pub fn leaves_enough(pages: u64) -> bool {
-    let left = mm().free_frames().saturating_sub(pages);
-    left >= MOST || left >= reserve()
+    let leaves = |frames: u64| mm().has_free_frames(pages.saturating_add(frames));
+    leaves(MOST) || leaves(reserve())
 }
 
 /// Pages that files may still take: all but what user memory starts to get short below (the high

@@ -76,8 +76,8 @@ impl<'a> Call<'a> {
     pub fn run<Arguments>(self, handler: impl Handler<'a, Arguments>) -> Result<u64> {
         handler.call(Registers {
             task: self.task,
+            args: self.user.syscall_args(),
             user: Some(self.user),
-            args: self.args,
             used: 0,
         })
     }

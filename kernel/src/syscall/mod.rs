@@ -39,10 +39,8 @@ use syscalls::Sysno;
 pub struct Call<'a> {
     /// The calling thread.
     pub task: &'a Arc<Task>,
-    /// Its registers, for calls that change them (clone, execve, rt_sigreturn).
+    /// Its registers: the arguments, and for calls that change them (clone, execve, rt_sigreturn).
     pub user: &'a mut UserContext,
-    /// The arguments as they are in registers.
-    pub args: [u64; 6],
 }
 
 /// Calls that read a number of the caller's and nothing else: no clock is read for them and nothing
@@ -65,10 +63,9 @@ pub fn quick(task: &Task, number: u64) -> Option<u64> {
 pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let number = user.syscall_number();
     task.sched.times.enter_for(Reason(number as u32));
-    let args = user.syscall_args();
     let result = match Sysno::new(number as usize) {
-        Some(sysno) if needs_memory(sysno) => insist(sysno, Call { task, user, args }),
-        Some(sysno) => dispatch(sysno, Call { task, user, args }),
+        Some(sysno) if needs_memory(sysno) => insist(sysno, Call { task, user }),
+        Some(sysno) => dispatch(sysno, Call { task, user }),
         None => unknown::report(task, number, None),
     };
     match result {
@@ -168,14 +165,10 @@ pub fn is_parallel(number: u64) -> bool {
 /// ENOMEM (a limit, nothing mapped) are returned at once.
 #[inline(always)]
 fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
-    let Call { task, user, args } = call;
+    let Call { task, user } = call;
     with_room(task, || {
-        let again = Call {
-            task,
-            user: &mut *user,
-            args,
-        };
-        dispatch(sysno, again)
+        let user = &mut *user;
+        dispatch(sysno, Call { task, user })
     })
 }
 

@@ -31,6 +31,11 @@ impl Allocator {
         let zones: u64 = self.zones.iter().map(|zone| zone.free_frames()).sum();
         zones + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
     }
+    /// Whether so many frames are free. Cheaper than their number: the lists rarely decide it.
+    pub fn has_free_frames(&self, frames: u64) -> bool {
+        let zones: u64 = self.zones.iter().map(|zone| zone.free_frames()).sum();
+        zones >= frames || self.free_frames() >= frames
+    }
     /// Frames by use. Exact while nothing is allocated or freed.
     pub fn counts(&self) -> AllocatorCounts {
         let mut counts = AllocatorCounts {

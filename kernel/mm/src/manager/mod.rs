@@ -292,6 +292,10 @@ impl<M: Machine> Mm<M> {
     pub fn free_frames(&self) -> u64 {
         self.allocator.free_frames() + self.idle_zeros()
     }
+    /// Whether so many frames are free: cheaper still.
+    pub fn has_free_frames(&self, frames: u64) -> bool {
+        self.allocator.has_free_frames(frames) || self.free_frames() >= frames
+    }
     /// Frames by use.
     pub fn counts(&self) -> FrameCounts {
         let counts = self.allocator.counts();

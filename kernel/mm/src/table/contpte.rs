@@ -110,10 +110,10 @@ pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
 #[inline(always)]
 fn complete<M: Machine>(mm: &Mm<M>, leaf: impl Fn(usize) -> Option<Present>) -> Option<Present> {
     let (order, first) = (M::Pte::CONTIG_ORDER?, leaf(0)?);
-    // Fast path: the tests that small folios fail come first.
+    // Fast path: the tests that small folios fail come first, the folio's head last.
     if first.pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
-        || !one_folio(mm, first.pfn, order)
         || first.attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
+        || !one_folio(mm, first.pfn, order)
     {
         return None;
     }

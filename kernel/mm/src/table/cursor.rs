@@ -134,13 +134,6 @@ impl<'a, M: Machine> Cursor<'a, M> {
     fn read(&self) -> Entry {
         self.node.entry(self.index())
     }
-    /// Links another space's table at the absent PMD entry of the cursor.
-    pub(super) fn hook_shared(&mut self, table: Pfn) {
-        debug_assert!(self.node.level == Level::Pmd && self.read() == Entry::Absent);
-        self.node.write_shared(self.index(), table);
-        self.node.gained(1);
-        self.space.pages += 1;
-    }
 
     /// The page's address.
     pub fn va(&self) -> VirtAddr {

@@ -75,7 +75,12 @@ impl<M: Machine> Entries<'_, '_, M> {
             }
         } else if let Some(used) = used(table, part) {
             // Of whatever folio: no entry depends on the account.
-            written = set.all(table.indices(used), rights.base);
+            let entries = table.indices(used);
+            written = match entries.len() {
+                // Fast path: nothing follows that would get the same.
+                1 => u64::from(set_one(table, entries.start, rights.base)),
+                _ => set.all(entries, rights.base),
+            };
             if written > 0 {
                 gather.changed_range(used.start, used.len(), Level::Pte);
             }
@@ -140,16 +145,28 @@ impl<'a, M: Machine> Setter<'a, M> {
     /// Sets the attributes of one entry, whose bits were `raw`; returns whether it changed.
     #[inline(never)]
     fn one(&mut self, index: usize, raw: u64, attrs: Attrs) -> bool {
-        let new = |old| attrs | old & (USED | Attrs::CONTIG);
         if let Some(old) = leaf_of::<M>(raw, Level::Pte)
             && (M::Pte::is_settled(raw) || M::Pte::is_still(raw) && M::Pte::read_only(raw) == raw)
         {
             self.old = frameless::<M>(raw);
             self.attrs = attrs;
-            self.change = raw ^ M::Pte::leaf(old.pfn, new(old.attrs), Level::Pte);
+            self.change = raw ^ M::Pte::leaf(old.pfn, with_use(attrs, old.attrs), Level::Pte);
         }
-        self.table.modify(index, new)
+        set_one(self.table, index, attrs)
     }
+}
+
+/// `attrs` with what stays of the `old` ones.
+#[inline(always)]
+fn with_use(attrs: Attrs, old: Attrs) -> Attrs {
+    attrs | old & (USED | Attrs::CONTIG)
+}
+
+/// Sets the attributes of one entry, keeping ACCESSED, DIRTY and CONTIG; returns whether it
+/// changed.
+#[inline(always)]
+fn set_one<M: Machine>(table: PteTable<'_, M>, index: usize, attrs: Attrs) -> bool {
+    table.modify(index, |old| with_use(attrs, old))
 }
 
 /// A leaf's bits but for its frame.

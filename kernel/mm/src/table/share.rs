@@ -40,8 +40,9 @@ use super::node::{AtLevel, Node, PteTable};
 use super::walk::{Leaves, some_leaf_tables};
 use super::{Budget, Cursor, Zap, budget, fork};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Level, Machine, TABLE_ENTRIES};
+use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::Kind;
+use crate::frame::meta::TableFrame;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
@@ -96,13 +97,25 @@ impl<M: Machine> PteTable<'_, M> {
         owner.id().map_or(0, |id| id.get().into())
     }
 
+    /// Notes that `owner` shares the table first.
+    #[inline(always)]
+    fn begin_sharing(self, meta: TableFrame<'_>, owner: &Owner) {
+        let id = self.becomes_accountant(owner);
+        let pages = self.private_pages(meta) << PAGES_AT;
+        meta.set_note(meta.note() & ZEROS | pages | id);
+    }
+
     /// Number of private pages mapped: all but zero pages.
-    fn private_pages(self) -> u64 {
-        let meta = self.meta();
-        if meta.note() & ZEROS == 0 {
-            return meta.live().into();
+    #[inline(always)]
+    fn private_pages(self, meta: TableFrame<'_>) -> u64 {
+        match meta.note() & ZEROS {
+            0 => meta.live().into(),
+            _ => self.pages_but_zeros(),
         }
-        let zeros = self.mm.zero_page();
+    }
+    #[cold]
+    fn pages_but_zeros(self) -> u64 {
+        let (meta, zeros) = (self.meta(), self.mm.zero_page());
         let private = |index: &usize| self.present(*index).is_some_and(|leaf| leaf.pfn != zeros);
         let pages = (0..TABLE_ENTRIES).filter(private).count() as u64;
         if pages == u64::from(meta.live()) {
@@ -112,10 +125,10 @@ impl<M: Machine> PteTable<'_, M> {
         pages
     }
 
-    /// Cost of [`Edit::share`], in entries, with the tables above that the child may need. All are
-    /// read where references become plain, and to find zero pages.
-    pub(super) fn cost_of_sharing(self, owner: &Owner) -> u32 {
-        let meta = self.meta();
+    /// Cost of [`Edit::share_row`] for one table, in entries, with the tables above that the child
+    /// may need. All are read where references become plain, and to find zero pages.
+    #[inline(always)]
+    fn cost_of_sharing(self, meta: TableFrame<'_>, owner: &Owner) -> u32 {
         let reads = owner.is_common() || meta.note() & ZEROS != 0;
         budget::TABLE + if reads { meta.live() } else { 0 }
     }
@@ -163,6 +176,14 @@ impl<M: Machine> PteTable<'_, M> {
     }
 }
 
+/// What [`Edit::share_row`] did.
+pub(super) struct SharedRow {
+    /// Where the next entry begins.
+    pub end: VirtAddr,
+    /// Private pages that are shared.
+    pub anon: u64,
+}
+
 /// A shared table, and its entry in one of its spaces.
 struct Hung<'a, M: Machine> {
     pmd: Node<'a, M>,
@@ -181,33 +202,59 @@ impl<'a, M: Machine> Hung<'a, M> {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Shares a whole table of the parent with a child whose cursor is at its first page. The
-    /// parent's gather owes the flush. Returns the number of private pages shared.
-    pub(super) fn share(
+    /// Shares consecutive tables of a PMD table of the parent, from the start of `range` up to an
+    /// entry of another kind, with a child whose cursor is at its own PMD table for them; within
+    /// the budget, but at least one. The parent's gather owes the flush.
+    pub(super) fn share_row(
         &mut self,
-        leaves: &Leaves<'a, M>,
+        pmd: Node<'a, M>,
+        range: VirtRange,
         child: &mut Cursor<'_, M>,
-    ) -> Result<u64, OutOfMemory> {
-        child.prepare(Level::Pmd)?;
-        let (table, va, mm) = (leaves.node.ptes(), child.va(), self.mm());
-        let meta = leaves.node.meta();
-        if !leaves.shared {
-            let Some(pmd) = self.root().table_at(va, Level::Pmd) else {
-                unreachable!("a PTE table hangs in a PMD table");
+        budget: &mut Budget,
+    ) -> SharedRow {
+        let (mm, owner) = (self.mm(), self.gather.owner());
+        let mut row = SharedRow {
+            end: range.start,
+            anon: 0,
+        };
+        let (mut tables, mut news) = (0, 0);
+        for index in pmd.indices(range) {
+            let (frame, shared) = match pmd.entry(index) {
+                Entry::Table(frame) => (frame, false),
+                Entry::Shared(frame) => (frame, true),
+                _ => break,
             };
-            let id = table.becomes_accountant(self.gather.owner());
-            let pages = table.private_pages() << PAGES_AT;
-            meta.set_note(meta.note() & ZEROS | pages | id);
-            if !mutant::on(Mutant::ShareWritable) {
-                pmd.write_shared(pmd.index(va), table.frame);
+            if row.end != range.start && budget.is_spent() {
+                break;
             }
-            mm.count(Event::EntryWrites, 1);
-            self.gather.unhooked(va, Level::Pte);
+            row.end += Level::Pmd.bytes();
+            let table = PteTable::new(mm, frame);
+            let meta = table.meta();
+            if meta.live() == 0 {
+                continue;
+            }
+            budget.take(table.cost_of_sharing(meta, owner));
+            if !shared {
+                table.begin_sharing(meta, owner);
+                if !mutant::on(Mutant::ShareWritable) {
+                    pmd.write_shared(index, frame);
+                }
+                news += 1;
+            }
+            meta.get_ref();
+            child.node.write_shared(index, frame);
+            row.anon += meta.note() >> PAGES_AT;
+            tables += 1;
         }
-        meta.get_ref();
-        child.hook_shared(table.frame);
-        mm.count(Event::TableShared, 1);
-        Ok(meta.note() >> PAGES_AT)
+        if news > 0 {
+            let row = VirtRange::new(range.start, row.end);
+            self.gather.unhooked_row(row);
+        }
+        child.node.gained(tables);
+        child.space.pages += u64::from(tables);
+        mm.count(Event::EntryWrites, news);
+        mm.count(Event::TableShared, tables.into());
+        row
     }
 
     /// Makes a shared table for `va` private to this space. Out of memory: no change.

@@ -20,6 +20,14 @@ pub(super) struct Leaves<'a, M: Machine> {
 }
 
 impl<'a, M: Machine> Leaves<'a, M> {
+    /// The leaf of a PMD table for `part`.
+    pub fn leaf(pmd: Node<'a, M>, part: VirtRange) -> Self {
+        Leaves {
+            node: pmd,
+            shared: false,
+            part,
+        }
+    }
     /// The PTE table; `None` for a PMD leaf.
     #[inline(always)]
     pub fn ptes(&self) -> Option<PteTable<'a, M>> {
@@ -62,31 +70,37 @@ pub(super) fn leaf_tables<'a, M: Machine, E>(
         range.start < M::Pte::USER_END,
         "{range:?} is not in the user half"
     );
-    descend(root, range, f)
+    pmd_tables(root.around(range), range, &mut |pmd, range| {
+        for index in pmd.indices(range) {
+            let (entry, part) = (pmd.entry(index), pmd.part(index, range));
+            let (node, shared) = match entry {
+                Entry::Absent => continue,
+                Entry::Leaf { .. } => (pmd, false),
+                Entry::Table(frame) => (PteTable::new(pmd.mm, frame).node(), false),
+                Entry::Shared(frame) => (PteTable::new(pmd.mm, frame).node(), true),
+            };
+            f(Leaves { node, shared, part })?;
+        }
+        Ok(())
+    })
 }
 
-/// [`leaf_tables`] below one table above the PTE level.
-fn descend<'a, M: Machine, E>(
+/// Calls `f` for each PMD table at or below `node`, with the part of `range` that it translates; an
+/// `Err` ends the walk. User memory has no larger leaves than those of a PMD table.
+pub(super) fn pmd_tables<'a, M: Machine, E>(
     node: Node<'a, M>,
     range: VirtRange,
-    f: &mut impl FnMut(Leaves<'a, M>) -> Result<(), E>,
+    f: &mut impl FnMut(Node<'a, M>, VirtRange) -> Result<(), E>,
 ) -> Result<(), E> {
+    if node.level == Level::Pmd {
+        // The level is a constant in `f`, and with it each shift.
+        let level = Level::Pmd;
+        return f(Node { level, ..node }, range);
+    }
     for index in node.indices(range) {
-        let (entry, part) = (node.entry(index), node.part(index, range));
-        let (node, shared) = match entry {
-            Entry::Absent => continue,
-            Entry::Leaf { .. } => (node, false),
-            _ => match (node.child(entry), node.shared(entry)) {
-                (Some(child), _) if child.level > Level::Pte => {
-                    descend(child, part, f)?;
-                    continue;
-                }
-                (Some(child), _) => (child, false),
-                (None, Some(table)) => (table.node(), true),
-                (None, None) => continue,
-            },
-        };
-        f(Leaves { node, shared, part })?;
+        if let Some(child) = node.child(node.entry(index)) {
+            pmd_tables(child, node.part(index, range), f)?;
+        }
     }
     Ok(())
 }
@@ -106,6 +120,19 @@ pub(super) fn some_leaf_tables<'a, M: Machine, E>(
 }
 
 impl<'a, M: Machine> Node<'a, M> {
+    /// The lowest existing table above the PTE level that holds all of `range`.
+    #[inline]
+    pub(super) fn around(mut self, range: VirtRange) -> Self {
+        let apart = range.start.0 ^ (range.end.0 - 1);
+        while self.level > Level::Pmd
+            && apart >> self.level.shift() == 0
+            && let Some(below) = self.below(range.start)
+        {
+            self = below;
+        }
+        self
+    }
+
     /// Calls `f` for each leaf in `range` below this root.
     pub fn for_each_leaf(self, range: VirtRange, f: &mut impl FnMut(Leaf)) {
         let Ok(()) = leaf_tables(self, range, &mut |leaves| {

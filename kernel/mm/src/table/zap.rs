@@ -18,7 +18,8 @@ pub struct Zap {
     pub keep_anon: bool,
     /// Keep empty tables: the range will be used again at once.
     pub keep_tables: bool,
-    /// No CPU walks these tables any more: entries need not be cleared one by one.
+    /// These tables are unlinked, or no CPU walks any of the space's: entries need not be cleared
+    /// one by one.
     pub dead: bool,
     /// Private pages zapped.
     pub anon: u64,
@@ -29,6 +30,10 @@ pub struct Zap {
 }
 
 impl Zap {
+    /// Whether whole tables go with all that they map, while CPUs walk the tables of the space.
+    fn takes_tables(&self) -> bool {
+        !self.dead && !self.keep_tables && !self.keep_anon
+    }
     /// Counts pages of a kind.
     #[inline]
     pub fn add(&mut self, kind: Kind, pages: u64) {
@@ -121,6 +126,9 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 }
             } else if zap.budget.is_spent() {
                 return Some(part.start);
+            } else if part.len() == node.level.bytes() && zap.takes_tables() {
+                self.zap_unlinked(node, child.ptes(), part, zap);
+                continue;
             } else {
                 self.entries(child.ptes()).zap_called(part, zap);
             }
@@ -131,6 +139,26 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             }
         }
         None
+    }
+}
+
+impl<'a, M: Machine> Edit<'_, 'a, M> {
+    /// Unlinks the PTE table for `part`, then unmaps what it maps, without a write to its entries:
+    /// CPUs may walk it until the gather flushes, and what it maps is freed after that.
+    fn zap_unlinked(
+        &mut self,
+        node: Node<'a, M>,
+        table: PteTable<'a, M>,
+        part: VirtRange,
+        zap: &mut Zap,
+    ) {
+        self.unlink(node, part);
+        self.gather.unhooked(part.start, Level::Pte);
+        zap.dead = true;
+        self.entries(table).zap_called(part, zap);
+        zap.dead = false;
+        zap.budget.take(budget::TABLE);
+        self.gather.dead_table(table.frame);
     }
 }
 

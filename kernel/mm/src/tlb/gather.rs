@@ -166,6 +166,11 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.changed_range(start, level.bytes() << 9, Level::Pte);
         self.tables = true;
     }
+    /// Records that PTE tables for `range`, which they translate whole, were unlinked or shared.
+    pub(crate) fn unhooked_row(&mut self, range: VirtRange) {
+        self.changed_range(range.start, range.len(), Level::Pte);
+        self.tables = true;
+    }
     /// Takes over an unlinked page table of `level`; `va` is an address that it translated.
     pub(crate) fn table(&mut self, va: VirtAddr, level: Level, table: Pfn) {
         self.unhooked(va, level);
@@ -183,7 +188,8 @@ impl<'a, M: Machine> Gather<'a, M> {
             self.flush();
         }
     }
-    /// Takes over a page table that no CPU walks after an earlier flush.
+    /// Takes over a page table that no CPU walks after an earlier flush, or after the one that is
+    /// owed ([`Self::unhooked`]).
     pub(crate) fn dead_table(&mut self, table: Pfn) {
         self.mm.table_unlinked(self.live);
         self.detached_table(table);

@@ -29,7 +29,7 @@ pub struct Slot {
 impl Slot {
     /// Another VMA of the same leaf.
     #[inline(always)]
-    fn with(self, at: u32) -> Slot {
+    pub(super) fn with(self, at: u32) -> Slot {
         Slot { at, ..self }
     }
 }
@@ -166,6 +166,11 @@ impl<M: Machine> VmaStore<M> {
     pub fn found(&self, slot: Slot, addr: VirtAddr) -> Option<&Vma<M>> {
         let vma = self.leaves.try_get(slot.leaf).get(slot.at as usize)?;
         vma.range.contains(addr).then_some(vma)
+    }
+
+    /// Has the next lookup begin at a slot.
+    pub fn expect(&self, slot: Slot) {
+        self.last_found.set(slot);
     }
 
     /// The first VMA that ends above `addr`, if it stands behind the one that was found last.

@@ -43,14 +43,16 @@ impl<M: Machine> VmaTree<M> {
     }
     /// Makes room for an [`Self::update`] of `range`.
     pub fn reserve_update(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
-        self.limit(self.len() + self.cuts(range) <= MAX_VMAS)?;
+        // Fast path: the lookups only matter near the limit.
+        let fits = self.len() + 2 <= MAX_VMAS || self.len() + self.cuts(range) <= MAX_VMAS;
+        self.limit(fits)?;
         self.store.reserve(2)
     }
     /// Makes room for a [`Self::take`] of `range` and `more` VMAs after it. What is taken makes
     /// room too, so a full tree can still be emptied.
     pub fn reserve_take(&mut self, range: VirtRange, more: usize) -> Result<(), OutOfMemory> {
         self.limit(more == 0 || self.len() <= MAX_VMAS)?;
-        self.limit(!self.is_inside_one(range) || self.len() < MAX_VMAS)?;
+        self.limit(self.len() < MAX_VMAS || !self.is_inside_one(range))?;
         self.store.reserve(1 + more)
     }
     fn limit(&self, within: bool) -> Result<(), OutOfMemory> {

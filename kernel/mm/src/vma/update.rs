@@ -68,7 +68,7 @@ impl<M: Machine> VmaStore<M> {
     /// Puts `part` where a part of the VMA in a slot, or all of it, was, between what is left of
     /// it. The leaf has room. Together they cover what the VMA covered, so no inner node changes.
     fn cut_around(&mut self, slot: Slot, part: Vma<M>) {
-        let (leaf, at) = (self.leaves.get_mut(slot.leaf), slot.at as usize);
+        let (leaf, mut at) = (self.leaves.get_mut(slot.leaf), slot.at as usize);
         let (whole, range) = (leaf[at].range, part.range);
         if range.end < whole.end {
             let mut above = leaf[at].clone();
@@ -78,10 +78,13 @@ impl<M: Machine> VmaStore<M> {
         }
         if whole.start < range.start {
             leaf[at].range.end = range.start;
-            leaf.insert(at + 1, part);
+            at += 1;
+            leaf.insert(at, part);
             self.len += 1;
         } else {
             leaf[at] = part;
         }
+        // Changes often come in order: the next one looks behind this one.
+        self.expect(slot.with(at as u32 + 1));
     }
 }

@@ -1,12 +1,36 @@
 //! Lookups and iteration of the VMAs of a tree.
 
 use super::figures::Figures;
-use super::store::{Found, Slot};
+use super::store::{Found, Slot, VmaStore};
 use super::tree::VmaTree;
 use super::types::Vma;
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use alloc::vec::Vec;
+use core::slice::Iter;
+
+/// VMAs in address order, leaf by leaf of the tree.
+struct Vmas<'a, M: Machine> {
+    store: &'a VmaStore<M>,
+    /// The rest of a leaf.
+    leaf: Iter<'a, Vma<M>>,
+    /// Where what follows the leaf begins.
+    at: VirtAddr,
+    /// Where VMAs are of no interest any more.
+    end: VirtAddr,
+}
+
+impl<'a, M: Machine> Iterator for Vmas<'a, M> {
+    type Item = &'a Vma<M>;
+    #[inline]
+    fn next(&mut self) -> Option<&'a Vma<M>> {
+        if self.leaf.len() == 0 {
+            self.leaf = self.store.leaf_from(self.store.from(self.at)?).iter();
+            self.at = self.leaf.as_slice().last()?.range.end;
+        }
+        self.leaf.next().filter(|vma| vma.range.start < self.end)
+    }
+}
 
 impl<M: Machine> VmaTree<M> {
     /// Pages that the VMAs cover.
@@ -93,10 +117,12 @@ impl<M: Machine> VmaTree<M> {
     }
     /// The VMAs that share a page with `range`, in address order.
     pub fn iter_in(&self, range: VirtRange) -> impl Iterator<Item = &Vma<M>> {
-        let first = self.from(range.start);
-        core::iter::successors(first, |&slot| self.next(slot))
-            .map(|slot| self.get(slot))
-            .take_while(move |vma| vma.range.start < range.end)
+        Vmas {
+            store: &self.store,
+            leaf: [].iter(),
+            at: range.start,
+            end: range.end,
+        }
     }
     /// Appends copies of those that end above `addr`, in address order, as many as `into` has room
     /// for.

@@ -42,6 +42,8 @@ fn whole_blocks<M: Machine>(entries: &Range<usize>, va: VirtAddr) -> impl Iterat
 }
 
 impl<M: Machine> Moving<'_, M> {
+    // Inlined: most callers need a part of what is decoded.
+    #[inline(always)]
     fn leaf(&self, index: usize) -> Option<Present> {
         let raw = self.table.mem().load(self.table.frame, index);
         // Zero stays absent.
@@ -62,6 +64,10 @@ impl<M: Machine> Moving<'_, M> {
 
     /// Folds the block at `start` if it is complete and not folded; returns whether it did.
     fn fold(&self, start: usize) -> bool {
+        // Fast path: it usually is folded, which one bit shows.
+        if self.leaf(start).is_some_and(|leaf| folded::<M>(leaf.attrs)) {
+            return false;
+        }
         let first = complete(self.table.mm, |i| self.leaf(start + i));
         if let Some(first) = first {
             self.write(

@@ -8,10 +8,10 @@ mod entries;
 
 use super::edit::Entries;
 use super::node::{Node, Present, PteTable};
-use super::walk::{Leaves, some_leaf_tables};
+use super::walk::{Leaves, pmd_tables, some_leaf_tables};
 use super::{Budget, Cursor, PageTable, budget, share};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine};
+use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::Block;
 use crate::manager::{Mm, OutOfMemory};
@@ -66,6 +66,30 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         range: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let table = Level::Pmd.bytes();
+        let low = range.start.align_up(table).unwrap_or(range.end);
+        let high = range.end.align_down(table);
+        if !self.tables || self.pinned || low >= high {
+            return self.copy(parent, child, range, budget);
+        }
+        let (below, whole) = (VirtRange::new(range.start, low), VirtRange::new(low, high));
+        if let Some(next) = self.copy(parent, child, below, budget)? {
+            return Ok(Some(next));
+        }
+        if let Some(next) = self.share(parent, child, whole, budget)? {
+            return Ok(Some(next));
+        }
+        self.copy(parent, child, VirtRange::new(high, range.end), budget)
+    }
+
+    /// [`Self::range`], entry by entry.
+    fn copy(
+        &mut self,
+        parent: &mut PageTable,
+        child: &mut PageTable,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let root = Node::root(self.mm, parent);
         some_leaf_tables(root, range, budget, &mut |mut leaves, budget| {
             if leaves.ptes().is_none() {
@@ -76,16 +100,50 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                 return Ok(());
             }
             let part = leaves.part;
-            let mut to = Cursor::new(self.mm, child, part.start);
-            if self.tables && !self.pinned && part.len() == Level::Pmd.bytes() {
-                budget.take(leaves.node.ptes().cost_of_sharing(self.gather.owner()));
-                self.anon += parent.edit(self.gather).share(&leaves, &mut to)?;
-                return Ok(());
-            }
             parent.edit(self.gather).own(&mut leaves)?;
+            let mut to = Cursor::new(self.mm, child, part.start);
             to.prepare(Level::Pte)?;
             self.table(leaves.node.ptes(), to.node.ptes(), part, budget)
         })
+    }
+
+    /// [`Self::range`] of whole tables: those of PTEs are shared.
+    fn share(
+        &mut self,
+        parent: &mut PageTable,
+        child: &mut PageTable,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let root = Node::root(self.mm, parent);
+        let walked = pmd_tables(root.around(range), range, &mut |pmd, mut left| {
+            while !left.is_empty() {
+                if budget.is_spent() {
+                    return Err(Ok(left.start));
+                }
+                let start = left.start;
+                match pmd.entry(pmd.index(start)) {
+                    Entry::Absent => left.start = start + Level::Pmd.bytes(),
+                    Entry::Leaf { .. } => {
+                        budget.take_leaf();
+                        left.start = start + Level::Pmd.bytes();
+                        let part = VirtRange::new(start, left.start);
+                        let leaf = Leaves::leaf(pmd, part);
+                        self.leaf(&leaf, parent, child).map_err(Err)?;
+                    }
+                    Entry::Table(_) | Entry::Shared(_) => {
+                        let mut to = Cursor::new(self.mm, child, start);
+                        to.prepare(Level::Pmd).map_err(Err)?;
+                        let mut edit = parent.edit(self.gather);
+                        let row = edit.share_row(pmd, left, &mut to, budget);
+                        self.anon += row.anon;
+                        left.start = row.end;
+                    }
+                }
+            }
+            Ok(())
+        });
+        walked.map_or_else(|stopped| stopped.map(Some), |()| Ok(None))
     }
 
     /// Copies a PMD leaf.

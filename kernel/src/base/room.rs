@@ -23,6 +23,9 @@ fn reserve() -> u64 {
 
 /// Whether `pages` can be taken so that enough is left.
 pub fn leaves_enough(pages: u64) -> bool {
+    if mm().allocator().has_free(pages + MOST) {
+        return true;
+    }
     let left = mm().free_frames().saturating_sub(pages);
     left >= MOST || left >= reserve()
 }

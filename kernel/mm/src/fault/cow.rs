@@ -135,7 +135,7 @@ impl<M: Machine> Fault<'_, M> {
             }
             orders = orders.below(next);
         };
-        if order.pages() * PLENTY > self.mm.allocator().free_frames() {
+        if !self.mm.allocator().has_free(order.pages() * PLENTY) {
             return None;
         }
         let start = self.va.align_down(order.bytes());

@@ -28,8 +28,16 @@ impl Allocator {
     }
     /// Free frames, those in per-CPU lists included. Takes no lock: faults ask.
     pub fn free_frames(&self) -> u64 {
-        let zones: u64 = self.zones.iter().map(|zone| zone.free_frames()).sum();
-        zones + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
+        self.free_in_zones() + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
+    }
+    /// Whether so many frames are free. Where the zones have as many, the lists of other CPUs, which
+    /// those write at each fault, are not looked at.
+    pub fn has_free(&self, frames: u64) -> bool {
+        self.free_in_zones() >= frames || self.free_frames() >= frames
+    }
+    /// Free frames but for those in per-CPU lists.
+    fn free_in_zones(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.free_frames()).sum()
     }
     /// Frames by use. Exact while nothing is allocated or freed.
     pub fn counts(&self) -> AllocatorCounts {

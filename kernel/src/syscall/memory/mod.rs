@@ -119,9 +119,7 @@ pub fn mprotect(task: &Task, Span { start, len }: Span, protection: Protection) 
     }
     room::check(Errno::ENOMEM)?;
     let len = pages_up(len)?;
-    in_space(task, |space| {
-        space.protect(start, len, protection.rights())
-    })?;
+    in_space(task, |space| space.protect(start, len, protection.rights()))?;
     Ok(0)
 }
 

@@ -53,8 +53,9 @@ pub struct Mm<M: Machine> {
     switches: Switches,
     /// References that pins hold.
     pins: AtomicU64,
-    asids: Apart<Lock<AsidPool, { rank::ASID }>>,
-    ids: Apart<Lock<Ids, { rank::MM_ID }>>,
+    // Each some hundred bytes: behind a pointer, all other words are near the first.
+    asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
+    ids: Box<Apart<Lock<Ids, { rank::MM_ID }>>>,
     zero_page: Pfn,
     /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
     idle_root: Pfn,
@@ -122,8 +123,8 @@ impl<M: Machine> Mm<M> {
             thp: Thp::new(cpus),
             switches: Switches::default(),
             pins: AtomicU64::new(0),
-            asids: Apart(Lock::new(AsidPool::new(machine.cpu().asids()))),
-            ids: Apart(Lock::new(Ids::new())),
+            asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
+            ids: Box::new(Apart(Lock::new(Ids::new()))),
             cpus: (0..cpus).map(|_| Loaded::default()).collect(),
             readers: (0..cpus).map(|_| Reader::default()).collect(),
             idle_root_ready: AtomicBool::new(false),

@@ -35,8 +35,7 @@ use shared::Counts;
 pub const MMAP_MIN_ADDR: u64 = 65536;
 pub use crate::vma::STACK_GUARD_GAP;
 
-/// A user address space, on cache lines of its own, and so is the count of references before it.
-#[repr(align(64))]
+/// A user address space.
 pub struct AddressSpace<M: Machine> {
     pub(crate) mm: Arc<Mm<M>>,
     pub(crate) id: SpaceId,

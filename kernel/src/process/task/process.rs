@@ -17,7 +17,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use locks::Apart;
 use mm::sync::Lock;
 
 /// No group exit yet: not a wait status.
@@ -25,8 +24,7 @@ pub(super) const NO_STATUS: i32 = -1;
 
 /// A thread group.
 pub struct Process {
-    /// Apart: what getpid reads is not written with the rest.
-    pid: Apart<Pid>,
+    pid: Pid,
     ppid: AtomicI32,
     pub(super) pgid: AtomicI32,
     pub(super) sid: AtomicI32,
@@ -119,7 +117,7 @@ impl Process {
     #[inline]
     fn new(pid: Pid, beginning: Beginning) -> Self {
         Self {
-            pid: Apart(pid),
+            pid,
             ppid: AtomicI32::new(0),
             pgid: AtomicI32::new(0),
             sid: AtomicI32::new(0),
@@ -182,7 +180,7 @@ impl Process {
         };
         let mut child = Self::new(pid, beginning);
         child.oom = self.oom.inherit();
-        child.ppid.store(self.pid(), Relaxed);
+        child.ppid.store(self.pid, Relaxed);
         child.pgid.store(self.pgid(), Relaxed);
         child.sid.store(self.sid(), Relaxed);
         child.exit_signal.store(exit_signal, Relaxed);
@@ -201,7 +199,7 @@ impl Process {
 
     /// Its number.
     pub fn pid(&self) -> Pid {
-        *self.pid
+        self.pid
     }
 
     /// Its parent's number; 0 for PID 1.

@@ -36,20 +36,31 @@ impl SpaceRef {
     }
 
     /// Calls `f` with the space, if there is one, without the lock. The count of references to a
-    /// space is on a line of all its threads: this writes it only the first time.
+    /// space is on a line of all its threads: where there are several, this writes it only the first
+    /// time. For one thread to count is cheaper.
     #[inline]
     pub fn lend<R>(&self, f: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
-        let mut slot = self.0.lock();
-        let spare = slot.spare.take();
-        let lent = spare.or_else(|| slot.space.clone())?;
-        drop(slot);
+        let lent = self.take_out()?;
         let result = f(&lent);
-        self.put_back(lent);
+        if lent.is_shared() {
+            self.put_back(lent);
+        }
         Some(result)
     }
 
-    /// Keeps a reference for the next [`Self::lend`].
+    /// A reference to the space: the spare one, if there is one.
     #[inline]
+    fn take_out(&self) -> Option<Arc<AddressSpace>> {
+        let mut slot = self.0.lock();
+        let Slot { space, spare } = &mut *slot;
+        let space = space.as_ref()?;
+        match space.is_shared() {
+            true => spare.take().or_else(|| Some(space.clone())),
+            false => Some(space.clone()),
+        }
+    }
+
+    /// Keeps a reference for the next [`Self::lend`].
     fn put_back(&self, lent: Arc<AddressSpace>) {
         let mut slot = self.0.lock();
         let is_same = |space: &Arc<AddressSpace>| Arc::ptr_eq(space, &lent);

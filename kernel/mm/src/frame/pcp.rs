@@ -113,16 +113,16 @@ impl List {
         debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
         for &(pfn, order) in pieces.iter().rev() {
             let (first, blocks) = (table.index(pfn), 1_u32 << (order.0 - self.order.0));
-            let half = blocks.div_ceil(2);
-            for turn in (0..blocks).rev() {
-                let part = match self.mobility {
-                    Mobility::Unmovable if turn < half => 2 * turn,
-                    Mobility::Unmovable => 2 * (turn - half) + 1,
-                    _ => turn,
-                };
+            let put = |part: u32| {
                 let index = first + (part << self.order.0);
                 table.at(index).set(Kind::Cached, self.order);
                 self.push(index);
+            };
+            if self.mobility == Mobility::Unmovable {
+                (1..blocks).step_by(2).rev().for_each(put);
+                (0..blocks).step_by(2).rev().for_each(put);
+            } else {
+                (0..blocks).rev().for_each(put);
             }
         }
     }

@@ -40,24 +40,27 @@ impl SpaceRef {
     /// time. For one thread to count is cheaper.
     #[inline]
     pub fn lend<R>(&self, f: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
-        let lent = self.take_out()?;
-        let result = f(&lent);
-        if lent.is_shared() {
-            self.put_back(lent);
+        let slot = self.0.lock();
+        let space = slot.space.as_ref()?;
+        if space.is_shared() {
+            drop(slot);
+            return self.lend_spare(f);
         }
-        Some(result)
+        let lent = space.clone();
+        drop(slot);
+        Some(f(&lent))
     }
 
-    /// A reference to the space: the spare one, if there is one.
-    #[inline]
-    fn take_out(&self) -> Option<Arc<AddressSpace>> {
+    /// [`Self::lend`] by the spare reference.
+    #[inline(never)]
+    fn lend_spare<R>(&self, f: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
         let mut slot = self.0.lock();
-        let Slot { space, spare } = &mut *slot;
-        let space = space.as_ref()?;
-        match space.is_shared() {
-            true => spare.take().or_else(|| Some(space.clone())),
-            false => Some(space.clone()),
-        }
+        let spare = slot.spare.take();
+        let lent = spare.or_else(|| slot.space.clone())?;
+        drop(slot);
+        let result = f(&lent);
+        self.put_back(lent);
+        Some(result)
     }
 
     /// Keeps a reference for the next [`Self::lend`].

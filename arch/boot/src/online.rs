@@ -8,10 +8,19 @@ use core::sync::atomic::{
 
 const _: () = assert!(NR_CPUS <= 64, "a bit for each CPU");
 
-/// CPUs that run the kernel, by number; the boot CPU does from the start.
-static RUN: AtomicU64 = AtomicU64::new(1);
-/// Numbers that CPUs may get.
-static COUNT: AtomicUsize = AtomicUsize::new(1);
+/// What all CPUs read and hardly anybody writes, on a cache line of its own.
+#[repr(align(64))]
+struct Known {
+    /// CPUs that run the kernel, by number; the boot CPU does from the start.
+    run: AtomicU64,
+    /// Numbers that CPUs may get.
+    count: AtomicUsize,
+}
+
+static KNOWN: Known = Known {
+    run: AtomicU64::new(1),
+    count: AtomicUsize::new(1),
+};
 
 /// What one CPU has sent to others: written by that CPU alone, which nothing interrupts.
 #[repr(align(64))]
@@ -58,18 +67,18 @@ pub fn flushes() -> u64 {
 
 /// The CPU of this number, which is the running one, answers requests from now on.
 pub fn come(number: usize) {
-    RUN.fetch_or(1 << number, AcqRel);
+    KNOWN.run.fetch_or(1 << number, AcqRel);
 }
 
 /// Whether other CPUs run.
 #[inline]
 pub fn several() -> bool {
-    RUN.load(Relaxed) != 1
+    KNOWN.run.load(Relaxed) != 1
 }
 
 /// The CPUs that run, without `own`, by number.
 pub fn others(own: usize) -> impl Iterator<Item = usize> {
-    let mut left = RUN.load(Acquire) & !(1 << own);
+    let mut left = KNOWN.run.load(Acquire) & !(1 << own);
     core::iter::from_fn(move || {
         let number = left.trailing_zeros() as usize;
         left &= left.wrapping_sub(1);
@@ -79,12 +88,12 @@ pub fn others(own: usize) -> impl Iterator<Item = usize> {
 
 /// CPUs that may have a number.
 pub fn count() -> usize {
-    COUNT.load(Relaxed)
+    KNOWN.count.load(Relaxed)
 }
 
 /// Sets how many CPUs the firmware has listed. Called once, before the memory manager is made.
 pub fn list(count: usize) {
-    COUNT.store(count.clamp(1, NR_CPUS), Relaxed);
+    KNOWN.count.store(count.clamp(1, NR_CPUS), Relaxed);
 }
 
 #[cfg(test)]

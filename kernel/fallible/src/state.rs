@@ -3,8 +3,13 @@
 use crate::OutOfMemory;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// What is written at each fallible allocation, on a cache line of its own: the others are read by
+/// all, and hardly ever written.
+#[repr(align(64))]
+struct Busy(AtomicU32);
+
 /// Number of fallible allocations in progress. Relaxed, as all here: a CPU reads its own writes.
-static REFUSABLE: AtomicU32 = AtomicU32::new(0);
+static REFUSABLE: Busy = Busy(AtomicU32::new(0));
 /// The state of the reserve.
 static STATE: AtomicU8 = AtomicU8::new(WHOLE);
 const WHOLE: u8 = 0;
@@ -15,15 +20,15 @@ static CHECKS: AtomicU64 = AtomicU64::new(0);
 
 /// Calls `f`; its allocations may be refused.
 pub(crate) fn refusable<R>(f: impl FnOnce() -> R) -> R {
-    REFUSABLE.fetch_add(1, Relaxed);
+    REFUSABLE.0.fetch_add(1, Relaxed);
     let result = f();
-    REFUSABLE.fetch_sub(1, Relaxed);
+    REFUSABLE.0.fetch_sub(1, Relaxed);
     result
 }
 
 /// For the allocator: whether the allocation may be refused, so that it must not use the reserve.
 pub fn is_refusable() -> bool {
-    REFUSABLE.load(Relaxed) != 0
+    REFUSABLE.0.load(Relaxed) != 0
 }
 
 /// For the allocator: the reserve is not whole, or whole again.

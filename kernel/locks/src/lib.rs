@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+mod apart;
 mod atomic;
 mod bit;
 mod contention;
@@ -30,6 +31,7 @@ use line::Line;
 use mutant::Mutant;
 use ranks::ranks;
 
+pub use apart::Apart;
 pub use bit::{BitGuard, Turns};
 pub use contention::{Contention, contention, forget_contention};
 pub use ranks::held;

@@ -10,7 +10,7 @@ pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, O
 /// A hint, which no model is about.
 pub use core::sync::atomic::AtomicU32 as HintU32;
 pub use locks::{
-    BitGuard, Guard, Lock, ReadGuard, Reader, Shape, Turns, WriteGuard, held, panicking,
+    Apart, BitGuard, Guard, Lock, ReadGuard, Reader, Shape, Turns, WriteGuard, held, panicking,
 };
 pub use own::AccountWords;
 

@@ -14,6 +14,7 @@ use bitflags::bitflags;
 use core::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+use locks::Apart;
 
 /// How long CPUs that are asked to stop are waited for, in ns.
 const STOP_TIME: u64 = 100_000_000;
@@ -66,8 +67,8 @@ pub struct PerCpu {
 }
 
 static CPUS: [PerCpu; NR_CPUS] = [const { PerCpu::new() }; NR_CPUS];
-/// CPUs with a number.
-static PRESENT: AtomicUsize = AtomicUsize::new(1);
+/// CPUs with a number: each entry to the kernel reads it.
+static PRESENT: Apart<AtomicUsize> = Apart(AtomicUsize::new(1));
 
 /// Number of CPUs of the machine that have a number, whether they have come up or not.
 pub fn present() -> usize {

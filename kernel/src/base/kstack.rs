@@ -7,6 +7,7 @@ use crate::base::machine::{kernel_space, mm};
 use crate::base::ranks;
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
+use locks::Apart;
 use mm::addr::{Order, Pfn, VirtAddr, VirtRange};
 use mm::arch::Attrs;
 use mm::sync::Lock;
@@ -27,11 +28,11 @@ struct StackPool {
     next_slot: u32,
 }
 
-static POOL: Lock<StackPool, { ranks::KERNEL_STACKS }> = Lock::new(StackPool {
+static POOL: Apart<Lock<StackPool, { ranks::KERNEL_STACKS }>> = Apart(Lock::new(StackPool {
     ready: Vec::new(),
     free_slots: Vec::new(),
     next_slot: 0,
-});
+}));
 
 /// A mapped kernel stack; dropping it frees it.
 pub struct KernelStack {

@@ -14,6 +14,7 @@ use arch_boot::cpus::NR_CPUS;
 use core::mem::{MaybeUninit, size_of};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use linux_raw_sys::general;
+use locks::Apart;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 
@@ -143,7 +144,7 @@ pub fn may_fault() -> bool {
 }
 
 /// By CPU, whether [`load_u32_in_memory`] runs. Only that CPU uses it, and nothing interrupts it.
-static NO_FAULTS: [AtomicBool; NR_CPUS] = [const { AtomicBool::new(false) }; NR_CPUS];
+static NO_FAULTS: [Apart<AtomicBool>; NR_CPUS] = [const { Apart(AtomicBool::new(false)) }; NR_CPUS];
 
 /// Replaces an aligned word when it holds `old`; returns what it held.
 pub fn compare_exchange_u32(at: u64, old: u32, new: u32) -> Result<u32> {

@@ -244,8 +244,8 @@ fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
 /// end.
 #[cold]
 fn wait_for_claim(task: &Task) -> bool {
-    let space = task.space.get();
-    space.is_some_and(|space| space.wait_for_claim())
+    let waited = task.space.lend(|space| space.wait_for_claim());
+    waited.unwrap_or(false)
 }
 
 /// No memory for a fault inside a system call, which could not wait for some: the call has failed,

@@ -76,9 +76,10 @@ fn home(word: Word) -> Result<Home> {
         return Err(Errno::EINVAL);
     }
     uaccess::check(address, 4)?;
-    let space = task::current().space.get().ok_or(Errno::EFAULT)?;
+    let task = task::current();
+    let space = task.space.with(|space| Arc::as_ptr(space).addr());
     let own = Home {
-        of: Arc::as_ptr(&space).addr(),
+        of: space.ok_or(Errno::EFAULT)?,
         offset: address,
         _object: None,
     };
@@ -88,7 +89,8 @@ fn home(word: Word) -> Result<Home> {
     let vma = loop {
         // It waits for a change of the VMAs, and fails where there is none for good.
         load(word)?;
-        if let Some(vma) = space.vma_at(VirtAddr(address)) {
+        let found = task.space.with(|space| space.vma_at(VirtAddr(address)));
+        if let Some(vma) = found.flatten() {
             break vma;
         }
     };

@@ -18,7 +18,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Relaxed, Release},
 };
-use locks::{TicketLock, Wait};
+use locks::{Apart, TicketLock, Wait};
 use mm::sync::add_own;
 
 /// Looks at the lock before a CPU sleeps until its turn.
@@ -28,9 +28,9 @@ const SPINS: u32 = 1000;
 /// sleeps takes as long as some thousand instructions, and a call may offer it more often.
 const SHARE: u64 = 500_000;
 
-static LOCK: TicketLock<NR_CPUS> = TicketLock::taken();
-/// Whether several CPUs run threads.
-static SHARED: AtomicBool = AtomicBool::new(false);
+static LOCK: Apart<TicketLock<NR_CPUS>> = Apart(TicketLock::taken());
+/// Whether several CPUs run threads: each entry to the kernel reads it.
+static SHARED: Apart<AtomicBool> = Apart(AtomicBool::new(false));
 /// Whether several CPUs run threads, so that there is a lock.
 #[inline]
 pub fn is_shared() -> bool {
@@ -46,10 +46,25 @@ pub fn share() {
 }
 
 /// By CPU, whether it has the lock. Only that CPU uses it.
-static HELD: [AtomicBool; NR_CPUS] = [const { AtomicBool::new(false) }; NR_CPUS];
+static HELD: [Apart<Holder>; NR_CPUS] = [const {
+    Apart(Holder {
+        has_it: AtomicBool::new(false),
+        since: AtomicU64::new(0),
+    })
+}; NR_CPUS];
+
+struct Holder {
+    has_it: AtomicBool,
+    /// When it took the lock, in ns since boot.
+    since: AtomicU64,
+}
+
+fn own() -> &'static Holder {
+    &HELD[cpus::current()]
+}
 
 fn held() -> &'static AtomicBool {
-    &HELD[cpus::current()]
+    &own().has_it
 }
 
 /// Takes the lock. The running CPU does not have it.
@@ -108,24 +123,28 @@ pub fn with<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// By CPU, when it took the lock, in ns since boot. Only that CPU uses it.
-static SINCE: [AtomicU64; NR_CPUS] = [const { AtomicU64::new(0) }; NR_CPUS];
-
 /// Lets CPUs that wait have the lock before this one goes on, if it has had it for a while.
 pub fn let_others_in() {
-    let is_due = || timer::now() - SINCE[cpus::current()].load(Relaxed) >= SHARE;
+    let is_due = || timer::now() - own().since.load(Relaxed) >= SHARE;
     if is_shared() && held().load(Relaxed) && LOCK.is_wanted() && is_due() {
         give();
         take();
     }
 }
 
-/// How often it was taken, since boot or since [`forget`]: by its holder, who writes alone.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
-/// How often of these it was not free.
-static WAITS: AtomicU64 = AtomicU64::new(0);
-/// Looks until it was.
-static LOOKS: AtomicU64 = AtomicU64::new(0);
+/// What the lock has cost since boot or since [`forget`]: its holder writes alone.
+static COUNTS: Apart<Counts> = Apart(Counts {
+    waits: AtomicU64::new(0),
+    looks: AtomicU64::new(0),
+    taken: AtomicU64::new(0),
+});
+
+/// [`Cost`] as it is counted.
+struct Counts {
+    waits: AtomicU64,
+    looks: AtomicU64,
+    taken: AtomicU64,
+}
 
 /// What the lock has cost.
 pub struct Cost {
@@ -140,15 +159,15 @@ pub struct Cost {
 /// What the lock has cost since boot, or since [`forget`]; with one CPU nothing.
 pub fn cost() -> Cost {
     Cost {
-        waits: WAITS.load(Relaxed),
-        looks: LOOKS.load(Relaxed),
-        taken: TAKEN.load(Relaxed),
+        waits: COUNTS.waits.load(Relaxed),
+        looks: COUNTS.looks.load(Relaxed),
+        taken: COUNTS.taken.load(Relaxed),
     }
 }
 
 /// Counts anew. The caller has the lock.
 pub fn forget() {
-    for counter in [&WAITS, &LOOKS, &TAKEN] {
+    for counter in [&COUNTS.waits, &COUNTS.looks, &COUNTS.taken] {
         counter.store(0, Relaxed);
     }
 }
@@ -162,10 +181,10 @@ fn take() {
     let mut waiting = Waiting::default();
     LOCK.take(cpus::current(), SPINS, &mut waiting);
     held().store(true, Relaxed);
-    SINCE[cpus::current()].store(timer::now(), Relaxed);
-    add_own(&TAKEN, 1);
-    add_own(&WAITS, u64::from(waiting.looks > 0));
-    add_own(&LOOKS, waiting.looks);
+    own().since.store(timer::now(), Relaxed);
+    add_own(&COUNTS.taken, 1);
+    add_own(&COUNTS.waits, u64::from(waiting.looks > 0));
+    add_own(&COUNTS.looks, waiting.looks);
     cpus::serve();
     waiting.serve();
 }

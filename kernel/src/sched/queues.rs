@@ -19,6 +19,7 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
     fence,
 };
+use locks::Apart;
 use mm::sync::{Guard, Lock};
 
 /// What the scheduler keeps for one CPU.
@@ -87,8 +88,8 @@ impl RunQueue {
 
 type Queue = Lock<RunQueue, { ranks::SCHEDULER }>;
 
-static QUEUES: [Queue; NR_CPUS] = [const {
-    Lock::new(RunQueue {
+static QUEUES: [Apart<Queue>; NR_CPUS] = [const {
+    Apart(Lock::new(RunQueue {
         current: None,
         previous: None,
         moves: false,
@@ -98,13 +99,13 @@ static QUEUES: [Queue; NR_CPUS] = [const {
         idle_ns: 0,
         asleep_since: None,
         user_ns: 0,
-    })
+    }))
 }; NR_CPUS];
 
 /// The CPUs whose queue says that they are idle, a bit each; changed under its lock.
-static IDLE: AtomicU64 = AtomicU64::new(0);
+static IDLE: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 /// The CPUs that run threads, a bit each.
-static ONLINE: AtomicU64 = AtomicU64::new(1);
+static ONLINE: Apart<AtomicU64> = Apart(AtomicU64::new(1));
 
 /// The number of the CPU that runs.
 #[inline]
@@ -129,6 +130,7 @@ fn online() -> impl Iterator<Item = (usize, &'static Queue)> {
     let mask = online_mask();
     QUEUES
         .iter()
+        .map(|queue| &**queue)
         .enumerate()
         .filter(move |(number, _)| mask & 1 << number != 0)
 }

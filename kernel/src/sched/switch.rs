@@ -12,6 +12,7 @@ use arch_boot::cpus::NR_CPUS;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use locks::Apart;
 
 /// Saved context of a thread that does not run.
 pub struct Context(UnsafeCell<KernelContext>);
@@ -35,7 +36,8 @@ impl Context {
 }
 
 /// By CPU, the thread that runs; null in the idle loop. Only that CPU uses it.
-static CURRENT: [AtomicPtr<Task>; NR_CPUS] = [const { AtomicPtr::new(null_mut()) }; NR_CPUS];
+static CURRENT: [Apart<AtomicPtr<Task>>; NR_CPUS] =
+    [const { Apart(AtomicPtr::new(null_mut())) }; NR_CPUS];
 
 /// The thread that runs on this CPU; `None` in the idle loop and before the first.
 #[inline]

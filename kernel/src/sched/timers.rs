@@ -9,6 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use arch_boot::cpus::NR_CPUS;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use locks::Apart;
 use mm::sync::Lock;
 
 /// Time-outs that are done in one interrupt: when more are due, the next one comes at once.
@@ -43,11 +44,11 @@ struct Timers {
 }
 
 /// By CPU: a time-out interrupts the CPU on which it was set.
-static TIMERS: [Lock<Timers, { ranks::TIMERS }>; NR_CPUS] = [const {
-    Lock::new(Timers {
+static TIMERS: [Apart<Lock<Timers, { ranks::TIMERS }>>; NR_CPUS] = [const {
+    Apart(Lock::new(Timers {
         queue: BTreeMap::new(),
         serial: 0,
-    })
+    }))
 }; NR_CPUS];
 
 /// The times for which one CPU's timer is needed.
@@ -60,11 +61,11 @@ struct Deadlines {
 }
 
 /// By CPU; each writes its own.
-static DEADLINES: [Deadlines; NR_CPUS] = [const {
-    Deadlines {
+static DEADLINES: [Apart<Deadlines>; NR_CPUS] = [const {
+    Apart(Deadlines {
         slice_end: AtomicU64::new(u64::MAX),
         programmed: AtomicU64::new(u64::MAX),
-    }
+    })
 }; NR_CPUS];
 
 fn this() -> &'static Deadlines {

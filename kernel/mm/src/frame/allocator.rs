@@ -261,10 +261,13 @@ impl Allocator {
         self.note();
     }
 
-    /// Notes whether memory is tight. Relaxed: a hint.
+    /// Notes whether memory is tight. Relaxed: a hint. Each allocation reads the line, so that it is
+    /// written only when that changes.
     fn note(&self) {
         let tight = self.zones.iter().all(Zone::is_tight);
-        self.tight.store(tight, Ordering::Relaxed);
+        if tight != self.is_tight() {
+            self.tight.store(tight, Ordering::Relaxed);
+        }
     }
 
     /// Whether this allocation is to fail on purpose; counts down to it.

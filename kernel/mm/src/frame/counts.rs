@@ -28,13 +28,15 @@ impl Allocator {
     }
     /// Free frames, those in per-CPU lists included. Takes no lock: faults ask.
     pub fn free_frames(&self) -> u64 {
-        let zones: u64 = self.zones.iter().map(|zone| zone.free_frames()).sum();
-        zones + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
+        self.free_in_zones() + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
+    }
+    /// Free frames but for those in per-CPU lists.
+    fn free_in_zones(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.free_frames()).sum()
     }
     /// Whether so many frames are free. Cheaper than their number: the lists rarely decide it.
     pub fn has_free_frames(&self, frames: u64) -> bool {
-        let zones: u64 = self.zones.iter().map(|zone| zone.free_frames()).sum();
-        zones >= frames || self.free_frames() >= frames
+        self.free_in_zones() >= frames || self.free_frames() >= frames
     }
     /// Frames by use. Exact while nothing is allocated or freed.
     pub fn counts(&self) -> AllocatorCounts {

@@ -105,14 +105,24 @@ impl List {
     }
     /// Cuts pieces into blocks of the empty list, so that the first of the first piece is the first
     /// taken: without a lock, since they are nobody else's.
+    ///
+    /// Of unmovable blocks every other one is taken first: the locks and figures of page tables are
+    /// in the metadata of their frames, two of which share a line, and tables that are allocated
+    /// one after the other are those of neighbouring memory, where two CPUs may be.
     pub(super) fn refill(&self, table: &FrameTable, pieces: &Pieces) {
         debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
         for &(pfn, order) in pieces.iter().rev() {
-            let (first, blocks) = (table.index(pfn), 1 << (order.0 - self.order.0));
-            for part in (0..blocks).rev() {
+            let (first, blocks) = (table.index(pfn), 1_u32 << (order.0 - self.order.0));
+            let put = |part: u32| {
                 let index = first + (part << self.order.0);
                 table.at(index).set(Kind::Cached, self.order);
                 self.push(index);
+            };
+            if self.mobility == Mobility::Unmovable {
+                (1..blocks).step_by(2).rev().for_each(put);
+                (0..blocks).step_by(2).rev().for_each(put);
+            } else {
+                (0..blocks).rev().for_each(put);
             }
         }
     }

@@ -66,7 +66,9 @@ impl<M: Machine> Mm<M> {
     /// Prepares the idle root once the kernel half is complete, which it is when the first address
     /// space is made.
     pub(crate) fn prepare_idle_root(&self) {
-        if !self.idle_root_ready.swap(true, Ordering::Relaxed) {
+        // Each fork asks: the word is written only by the first.
+        let ready = &self.idle_root_ready;
+        if !ready.load(Ordering::Relaxed) && !ready.swap(true, Ordering::Relaxed) {
             self.machine.prepare_root(self.idle_root);
         }
     }

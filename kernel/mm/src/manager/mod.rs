@@ -25,7 +25,7 @@ use crate::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 use crate::own::{Account, Chosen, Ids, Meter, MmId, Owner, PageCount};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, Reader, rank};
+use crate::sync::{Apart, AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, Reader, rank};
 use crate::thp::{Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -35,7 +35,9 @@ use zero::HugeZero;
 
 pub use fallible::OutOfMemory;
 
-/// The memory manager: machine, frame table, allocator, zero page, counters.
+/// The memory manager: machine, frame table, allocator, zero page, counters. The count of references
+/// to it, which each new space writes, is on another cache line.
+#[repr(align(64))]
 pub struct Mm<M: Machine> {
     machine: M,
     allocator: Allocator,
@@ -51,8 +53,9 @@ pub struct Mm<M: Machine> {
     switches: Switches,
     /// References that pins hold.
     pins: AtomicU64,
-    asids: Lock<AsidPool, { rank::ASID }>,
-    ids: Lock<Ids, { rank::MM_ID }>,
+    // Each some hundred bytes: behind a pointer, all other words are near the first.
+    asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
+    ids: Box<Apart<Lock<Ids, { rank::MM_ID }>>>,
     zero_page: Pfn,
     /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
     idle_root: Pfn,
@@ -120,8 +123,8 @@ impl<M: Machine> Mm<M> {
             thp: Thp::new(cpus),
             switches: Switches::default(),
             pins: AtomicU64::new(0),
-            asids: Lock::new(AsidPool::new(machine.cpu().asids())),
-            ids: Lock::new(Ids::new()),
+            asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
+            ids: Box::new(Apart(Lock::new(Ids::new()))),
             cpus: (0..cpus).map(|_| Loaded::default()).collect(),
             readers: (0..cpus).map(|_| Reader::default()).collect(),
             idle_root_ready: AtomicBool::new(false),

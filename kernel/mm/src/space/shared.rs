@@ -64,7 +64,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Whether [`Self::share`] was called.
     #[inline]
-    pub(crate) fn is_shared(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }
 

@@ -97,10 +97,9 @@ pub fn finish(task: &Arc<Task>) {
 /// set_tid_address(2): a thread that joins this one waits on the word.
 fn clear_child_tid(task: &Task) {
     let address = task.clear_child_tid.load(Relaxed);
-    // The process and each of its threads have a reference; more are of another process.
+    // The process has a reference, and each of its threads; more are of another process.
     let threads = task.process().threads.lock().len();
-    let users = task.space.with(Arc::strong_count).unwrap_or(0);
-    let shared = threads > 1 || users > 1 + threads;
+    let shared = threads > 1 || task.space.others() > 1;
     if address != 0 && shared && uaccess::write(address, &0u32).is_ok() {
         futex::wake_address(address.into(), 1);
     }

@@ -6,28 +6,88 @@ use alloc::sync::Arc;
 use mm::sync::Lock;
 
 /// A reference to an address space, or none; any CPU may ask for it.
-pub struct SpaceRef(Lock<Option<Arc<AddressSpace>>, { ranks::THREAD_SPACE }>);
+pub struct SpaceRef(Lock<Slot, { ranks::THREAD_SPACE }>);
+
+/// What is under the lock.
+#[derive(Default)]
+struct Slot {
+    space: Option<Arc<AddressSpace>>,
+    /// A second reference to it, which [`SpaceRef::lend`] takes out and puts back.
+    spare: Option<Arc<AddressSpace>>,
+}
 
 impl SpaceRef {
     /// A reference to `space`.
     pub(super) fn new(space: Option<Arc<AddressSpace>>) -> Self {
-        SpaceRef(Lock::new(space))
+        let spare = None;
+        SpaceRef(Lock::new(Slot { space, spare }))
     }
 
     /// The space, if there is one.
     pub fn get(&self) -> Option<Arc<AddressSpace>> {
-        self.0.lock().clone()
+        self.0.lock().space.clone()
     }
 
-    /// Calls `f` with the space, if there is one, without taking a reference.
+    /// Calls `f` with the space, if there is one, without taking a reference. The lock is held
+    /// meanwhile: `f` neither waits for the kernel lock nor sleeps.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&Arc<AddressSpace>) -> R) -> Option<R> {
-        self.0.lock().as_ref().map(f)
+        self.0.lock().space.as_ref().map(f)
+    }
+
+    /// Calls `f` with the space, if there is one, without the lock. The count of references to a
+    /// space is on a line of all its threads: where there are several, this writes it only the first
+    /// time. For one thread to count is cheaper.
+    #[inline]
+    pub fn lend<R>(&self, f: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
+        let slot = self.0.lock();
+        let space = slot.space.as_ref()?;
+        if space.is_shared() {
+            drop(slot);
+            return self.lend_spare(f);
+        }
+        let lent = space.clone();
+        drop(slot);
+        Some(f(&lent))
+    }
+
+    /// [`Self::lend`] by the spare reference.
+    #[inline(never)]
+    fn lend_spare<R>(&self, f: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
+        let mut slot = self.0.lock();
+        let spare = slot.spare.take();
+        let lent = spare.or_else(|| slot.space.clone())?;
+        drop(slot);
+        let result = f(&lent);
+        self.put_back(lent);
+        Some(result)
+    }
+
+    /// Keeps a reference for the next [`Self::lend`].
+    fn put_back(&self, lent: Arc<AddressSpace>) {
+        let mut slot = self.0.lock();
+        let is_same = |space: &Arc<AddressSpace>| Arc::ptr_eq(space, &lent);
+        if slot.spare.is_none() && slot.space.as_ref().is_some_and(is_same) {
+            slot.spare = Some(lent);
+        } else {
+            // It may be the last one: dropped without the lock.
+            drop(slot);
+        }
+    }
+
+    /// How many others have a reference to the space.
+    pub(super) fn others(&self) -> usize {
+        let slot = self.0.lock();
+        let own = 1 + usize::from(slot.spare.is_some());
+        let all = slot.space.as_ref().map_or(own, Arc::strong_count);
+        all.saturating_sub(own)
     }
 
     /// Replaces it, by another one (execve) or by none (exit); the caller drops the old one without
     /// locks.
     pub(crate) fn replace(&self, space: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
-        core::mem::replace(&mut *self.0.lock(), space)
+        let spare = None;
+        // The spare is not the last reference.
+        core::mem::replace(&mut *self.0.lock(), Slot { space, spare }).space
     }
 }

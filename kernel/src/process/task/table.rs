@@ -10,6 +10,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use locks::Apart;
 use mm::sync::Lock;
 
 /// /proc/sys/kernel/pid_max: numbers go from 1 to the one below, then again from the low ones that
@@ -41,16 +42,17 @@ pub(super) struct TaskTable {
     forks: u64,
 }
 
-pub(super) static TABLE: Lock<TaskTable, { ranks::PROCESS_TABLE }> = Lock::new(TaskTable {
-    processes: BTreeMap::new(),
-    tasks: BTreeMap::new(),
-    groups: Groups::new(),
-    sessions: Groups::new(),
-    reserved: BTreeSet::new(),
-    last: 0,
-    wrapped: false,
-    forks: 0,
-});
+pub(super) static TABLE: Apart<Lock<TaskTable, { ranks::PROCESS_TABLE }>> =
+    Apart(Lock::new(TaskTable {
+        processes: BTreeMap::new(),
+        tasks: BTreeMap::new(),
+        groups: Groups::new(),
+        sessions: Groups::new(),
+        reserved: BTreeSet::new(),
+        last: 0,
+        wrapped: false,
+        forks: 0,
+    }));
 
 /// Figures for /proc/loadavg and /proc/stat.
 #[derive(Clone, Copy, Debug)]

@@ -47,7 +47,9 @@ fn bytes(words: [u64; 2]) -> [u8; 16] {
     (u128::from(words[0]) | u128::from(words[1]) << 64).to_le_bytes()
 }
 
-/// A thread: kernel stack, scheduling state, its signals, its share of files.
+/// A thread: kernel stack, scheduling state, its signals, its share of files. On cache lines of its
+/// own: its CPU writes it at each entry to the kernel.
+#[repr(align(64))]
 pub struct Task {
     tid: AtomicI32,
     process: Arc<Process>,

@@ -1,6 +1,6 @@
 //! Locking pages in memory: mlock(2) and its relatives, and msync(2), which respects locks.
 
-use super::{Span, aligned, pages_up, space};
+use super::{Span, aligned, in_space, pages_up};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
 use crate::process::task::Task;
@@ -72,8 +72,7 @@ pub fn msync(task: &Task, Span { start, len }: Span, flags: SyncFlags) -> Result
     }
     let start = aligned(start)?;
     let end = start.checked_add(pages_up(len)?).ok_or(Errno::ENOMEM)?;
-    let space = space(task);
-    let locked = has_locked(&space, start, end)?;
+    let locked = in_space(task, |space| has_locked(space, start, end))?;
     if locked && flags.contains(SyncFlags::INVALIDATE) {
         Err(Errno::EBUSY)
     } else {
@@ -88,13 +87,14 @@ pub fn mlock(task: &Task, span: Span) -> Result<u64> {
 
 /// mlock2(2).
 pub fn mlock2(task: &Task, Span { start, len }: Span, flags: LockFlags) -> Result<u64> {
-    space(task).mlock(start, len, true, flags.contains(LockFlags::ONFAULT))?;
+    let on_fault = flags.contains(LockFlags::ONFAULT);
+    in_space(task, |space| space.mlock(start, len, true, on_fault))?;
     Ok(0)
 }
 
 /// munlock(2).
 pub fn munlock(task: &Task, Span { start, len }: Span) -> Result<u64> {
-    space(task).mlock(start, len, false, false)?;
+    in_space(task, |space| space.mlock(start, len, false, false))?;
     Ok(0)
 }
 
@@ -104,16 +104,15 @@ pub fn mlockall(task: &Task, flags: LockAllFlags) -> Result<u64> {
     if !flags.intersects(current | future) {
         return Err(Errno::EINVAL);
     }
-    space(task).lock_all(
-        flags.contains(current),
-        flags.contains(future),
-        flags.contains(LockAllFlags::ONFAULT),
-    )?;
+    let on_fault = flags.contains(LockAllFlags::ONFAULT);
+    in_space(task, |space| {
+        space.lock_all(flags.contains(current), flags.contains(future), on_fault)
+    })?;
     Ok(0)
 }
 
 /// munlockall(2).
 pub fn munlockall(task: &Task) -> Result<u64> {
-    space(task).lock_all(false, false, false)?;
+    in_space(task, |space| space.lock_all(false, false, false))?;
     Ok(0)
 }

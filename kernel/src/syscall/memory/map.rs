@@ -1,6 +1,6 @@
 //! mmap(2).
 
-use super::{Protection, Span, aligned, pages_up, space};
+use super::{Protection, Span, aligned, in_space, pages_up};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::base::room;
@@ -134,7 +134,7 @@ fn map(
         backing,
         populate,
     };
-    Ok(space(task).map(request)?.0)
+    Ok(in_space(task, |space| space.map(request))?.0)
 }
 
 fn place(addr: VirtAddr, flags: MapFlags) -> Result<Place> {

@@ -73,9 +73,11 @@ impl Argument<'_> for RemapFlags {
     }
 }
 
-fn space(task: &Task) -> Arc<AddressSpace> {
+/// Calls `f` with the address space of the running thread.
+#[inline]
+fn in_space<R>(task: &Task, f: impl FnOnce(&AddressSpace) -> R) -> R {
     task.space
-        .get()
+        .lend(f)
         .expect("a running thread has an address space")
 }
 
@@ -102,7 +104,7 @@ pub fn munmap(task: &Task, Span { start, len }: Span) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let len = pages_up(len).map_err(|_| Errno::EINVAL)?;
-    space(task).unmap(start, len)?;
+    in_space(task, |space| space.unmap(start, len))?;
     Ok(0)
 }
 
@@ -116,7 +118,8 @@ pub fn mprotect(task: &Task, Span { start, len }: Span, protection: Protection) 
         return Ok(0);
     }
     room::check(Errno::ENOMEM)?;
-    space(task).protect(start, pages_up(len)?, protection.rights())?;
+    let len = pages_up(len)?;
+    in_space(task, |space| space.protect(start, len, protection.rights()))?;
     Ok(0)
 }
 
@@ -133,35 +136,38 @@ pub fn mremap(
         if moved == 0 {
             room::check(Errno::ENOMEM)?;
         }
-        let at = space(task).remap(old.start, old.len, new_len, flags, new, &mut moved)?;
+        let at = in_space(task, |space| {
+            space.remap(old.start, old.len, new_len, flags, new, &mut moved)
+        })?;
         Ok(at.0)
     })
 }
 
 /// brk(2), as the kernel does it: the break after the call, whether it moved or not.
 pub fn brk(task: &Task, wanted: VirtAddr) -> Result<u64> {
-    Ok(space(task).brk(wanted).0)
+    Ok(in_space(task, |space| space.brk(wanted)).0)
 }
 
 /// madvise(2).
 pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result<u64> {
     if advice == Advice::DontNeed {
-        space(task).dont_need(start, len)?;
+        in_space(task, |space| space.dont_need(start, len))?;
         return Ok(0);
     }
     let start = aligned(start)?;
     match advice {
         Advice::Remove => kernel_lock::with(|| punch(task, start, len))?,
-        _ => space(task).advise(start, len, advice)?,
+        _ => in_space(task, |space| space.advise(start, len, advice))?,
     }
     Ok(0)
 }
 
 /// MADV_REMOVE, which takes pages from a file.
 fn punch(task: &Task, start: VirtAddr, len: u64) -> Result {
-    space(task).advise_remove(start, len, |object, first, end| {
+    let zap = |object: &_, first, end| {
         task::for_each_space(|space| space.zap_object_range(object, first, end, true));
-    })?;
+    };
+    in_space(task, |space| space.advise_remove(start, len, zap))?;
     Ok(())
 }
 
@@ -213,7 +219,6 @@ const CHUNK: u64 = 4096;
 pub fn mincore(task: &Task, Span { start, len }: Span, answer: UserPtr<u8>) -> Result<u64> {
     let start = aligned(start)?;
     let pages = pages_up(len)? / PAGE_SIZE;
-    let space = space(task);
     let answer = UserBytes {
         first: answer,
         len: pages,
@@ -222,7 +227,7 @@ pub fn mincore(task: &Task, Span { start, len }: Span, answer: UserPtr<u8>) -> R
     for first in (0..pages).step_by(CHUNK as usize) {
         let chunk = &mut chunk[..CHUNK.min(pages - first) as usize];
         let at = start.checked_add(first * PAGE_SIZE).ok_or(Errno::ENOMEM)?;
-        space.mincore(at, chunk)?;
+        in_space(task, |space| space.mincore(at, chunk))?;
         answer.write(first, chunk)?;
         if sched::breathe() {
             return Err(Errno::EINTR);

@@ -1,6 +1,6 @@
-//! Faults in other page tables and in other spaces, calls there that readers of the space's lock do,
-//! and calls that touch no memory, have no cache line for which two CPUs contend, but for those that
-//! are named here.
+//! Faults in other page tables and in other spaces, calls there that have the space's lock as
+//! readers, and calls that touch no memory, have no cache line for which two CPUs contend, but for
+//! those that are named here.
 use super::Job;
 use crate::arch::Arch;
 use crate::build::Built;

@@ -261,7 +261,7 @@ impl Allocator {
         self.note();
     }
 
-    /// Notes whether memory is tight. Relaxed: a hint. Each allocation reads the line, so that it is
+    /// Notes whether memory is tight. Relaxed: a hint. Each allocation reads the line, so it is
     /// written only when that changes.
     fn note(&self) {
         let tight = self.zones.iter().all(Zone::is_tight);

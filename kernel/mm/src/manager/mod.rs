@@ -35,8 +35,8 @@ use zero::HugeZero;
 
 pub use fallible::OutOfMemory;
 
-/// The memory manager: machine, frame table, allocator, zero page, counters. The count of references
-/// to it, which each new space writes, is on another cache line.
+/// The memory manager: machine, frame table, allocator, zero page, counters. The count of
+/// references to it, which each new space writes, is on another cache line.
 #[repr(align(64))]
 pub struct Mm<M: Machine> {
     machine: M,

@@ -36,8 +36,8 @@ impl SpaceRef {
     }
 
     /// Calls `f` with the space, if there is one, without the lock. The count of references to a
-    /// space is on a line of all its threads: where there are several, this writes it only the first
-    /// time. For one thread to count is cheaper.
+    /// space is on a line of all its threads: where there are several, this writes it only the
+    /// first time. For one thread to count is cheaper.
     #[inline]
     pub fn lend<R>(&self, f: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
         let slot = self.0.lock();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// By feature, the folder of each lab.
-const LABS: [(&str, &str); 1] = [("ORDER", "01-order")];
+const LABS: [(&str, &str); 2] = [("ORDER", "01-order"), ("CONTPTE", "04-contpte")];
 
 fn main() {
     let var = |name: &str| env::var_os(name).map(PathBuf::from);

@@ -13,9 +13,16 @@ extern crate alloc;
 #[path = "../01-order/lab.rs"]
 pub mod order;
 
+#[cfg(feature = "contpte")]
+#[path = "../04-contpte/lab.rs"]
+pub mod contpte;
+
 /// The one that this was built with, for the program that runs its tests.
 #[cfg(feature = "order")]
 pub use order as chosen;
+
+#[cfg(feature = "contpte")]
+pub use contpte as chosen;
 
 /// A question to a solution, or to something that claims to be one.
 pub struct Test<S: ?Sized> {

@@ -41,7 +41,9 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[Lab {
+pub const LABS: &[Lab] = &[ORDER, CONTPTE];
+
+const ORDER: Lab = Lab {
     number: 1,
     title: "Which order: the policy of a fault",
     folder: "01-order",
@@ -55,7 +57,23 @@ pub const LABS: &[Lab] = &[Lab {
         cost: 20.0,
         tests: 20.0,
     },
-}];
+};
+
+const CONTPTE: Lab = Lab {
+    number: 4,
+    title: "The contiguous bit: fold, unfold, accessed and dirty",
+    folder: "04-contpte",
+    feature: "contpte",
+    program: "torture 1",
+    cost: &[("fault", &[4, 64]), ("dontneed", &[64]), ("protect", &[64])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
 
 impl Lab {
     /// Its folder.

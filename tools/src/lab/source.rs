@@ -6,7 +6,7 @@ use std::mem::take;
 use std::str::FromStr;
 
 /// Words with which code reaches out of itself, and why each is refused.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 13] = [
     ("unsafe", "a solution is safe code"),
     (
         "extern",
@@ -24,6 +24,7 @@ const REFUSED: [(&str, &str); 12] = [
     ("answer_key", "the lab's own modules are closed"),
     ("broken_solutions", "the lab's own modules are closed"),
     ("subject_by_name", "the lab's own modules are closed"),
+    ("referee", "the lab's own modules are closed"),
     ("asm", "a solution is portable"),
 ];
 

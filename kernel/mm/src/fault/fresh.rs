@@ -199,6 +199,8 @@ pub(super) fn fill<M: Machine>(
         return first;
     }
     cursor.install_folio(folio, order, attrs, &id.owner);
+    #[cfg(feature = "lab-contpte")]
+    cursor.fold_fresh(order, id);
     let mm = cursor.mm();
     mm.count_folios(order, Stat::AnonFaultAlloc, 1);
     let va = cursor.va();

@@ -1,0 +1,64 @@
+//! Lab 4: tests that find each broken solution.
+
+use super::{ENTRIES, Machine, Test, Used, entries};
+
+const WRITTEN: Used = Used { accessed: true, dirty: true };
+
+pub const TESTS: &[Test] = &[
+    Test {
+        asks: "where a block begins and ends",
+        points: 0,
+        run: |solution| {
+            // Frames from 64 on: a folio of 64, or four, or sixteen.
+            for (first, folio, may) in
+                [(64, 64, true), (80, 16, true), (72, 64, false), (64, 8, false), (64, 4, false)]
+            {
+                let machine = Machine::new(entries(first), folio);
+                assert_eq!(solution.may_fold(&machine), may, "{first} {folio}");
+            }
+        },
+    },
+    Test {
+        asks: "one entry that is not like the others, at each place",
+        points: 0,
+        run: |solution| {
+            for index in 0..ENTRIES {
+                let mut block = entries(64);
+                block[index].as_mut().unwrap().used = WRITTEN;
+                assert!(solution.may_fold(&Machine::new(block, 16)), "{index}");
+                assert_eq!(solution.used(&Machine::new(block, 16)), WRITTEN, "{index}");
+                block[index].as_mut().unwrap().rights = 1;
+                assert!(!solution.may_fold(&Machine::new(block, 16)), "{index}");
+            }
+        },
+    },
+    Test {
+        asks: "nothing is lost, and nothing held twice, while another CPU works",
+        points: 0,
+        run: |solution| {
+            for seed in 0..200 {
+                let mut machine = Machine::new(entries(64), 16).busy(seed);
+                (0..ENTRIES).for_each(|page| assert!(machine.read(page)));
+                solution.fold(&mut machine);
+                (0..ENTRIES).for_each(|page| assert!(machine.read(page)));
+                solution.unfold(&mut machine);
+                (0..ENTRIES).for_each(|page| assert!(machine.read(page)));
+            }
+        },
+    },
+    Test {
+        asks: "a written page keeps the whole block dirty",
+        points: 0,
+        run: |solution| {
+            for before in [true, false] {
+                let mut machine = Machine::new(entries(64), 16);
+                assert!(!before || machine.write(5));
+                solution.fold(&mut machine);
+                assert!(before || machine.write(5));
+                assert_eq!(solution.used(&machine), WRITTEN);
+                solution.unfold(&mut machine);
+                machine.now().iter().for_each(|entry| assert_eq!(entry.unwrap().used, WRITTEN));
+            }
+        },
+    },
+];

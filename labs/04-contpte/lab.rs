@@ -119,7 +119,7 @@ pub const OWN: &[Test] = tests::TESTS;
 pub const MUTANTS: &[Mutant] = broken_solutions::ALL;
 
 /// Calls `run` with the solution that has this name: `solution`, `answer` where there is one, or
-/// a mutant, which breaks the best that there is. `seed` picks where those break that have a choice.
+/// a mutant, which breaks the best that there is. `seed` picks where those break that can choose.
 pub fn subject_by_name(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
     #[cfg(feature = "answer")]
     let best = &Answer;

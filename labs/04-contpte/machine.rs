@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Machine {
-    /// A machine whose TLB is empty. A folio has so many pages, and the first at a multiple of that.
+    /// A machine whose TLB is empty. A folio has so many pages, and begins at a multiple of that.
     pub fn new(entries: [Option<Entry>; ENTRIES], folio: u64) -> Machine {
         let of = |entry: Option<Entry>| entry.map(|entry| entry.used).unwrap_or_default();
         let state = RefCell::new(State {
@@ -56,8 +56,7 @@ impl Machine {
         });
         Machine { state, folio }
     }
-    /// Another CPU reads and writes some of the pages before each step of a solution, which the seed
-    /// picks.
+    /// Another CPU reads and writes pages that the seed picks, before each step of a solution.
     pub fn busy(self, seed: u64) -> Machine {
         let mut state = self.state.borrow_mut();
         (state.busy, state.random) = (true, Random(seed));

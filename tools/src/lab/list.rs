@@ -65,7 +65,7 @@ const CONTPTE: Lab = Lab {
     folder: "04-contpte",
     feature: "contpte",
     program: "torture 1",
-    cost: &[("fault", &[4, 64]), ("dontneed", &[64]), ("protect", &[64])],
+    cost: &[("fault", &[64]), ("dontneed", &[64]), ("protect", &[4, 64])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

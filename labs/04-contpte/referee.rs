@@ -3,6 +3,7 @@
 use super::{Block, Change, Contpte, ENTRIES, Entry, Used};
 use alloc::format;
 use alloc::string::String;
+use core::array;
 use core::ops::Range;
 
 /// All 16.
@@ -97,6 +98,8 @@ struct Watched<'a> {
     /// What the taken ones said, and what the written ones do.
     old: Used,
     new: Used,
+    /// Whether all of it was right.
+    right: bool,
 }
 
 impl<'a> Watched<'a> {
@@ -111,6 +114,7 @@ impl<'a> Watched<'a> {
             flushed: false,
             old: Used::default(),
             new: Used::default(),
+            right: false,
         }
     }
 
@@ -162,7 +166,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    fn finish(&self) {
+    fn finish(mut self) {
         if self.written != ALL {
             let left = self.written.trailing_ones() as usize;
             self.wrong(left, "it is not written: all 16 belong to the block");
@@ -170,6 +174,24 @@ impl<'a> Watched<'a> {
         if self.new != self.old {
             let (old, new) = (self.old, self.new);
             self.wrong(0, &format!("the 16 entries said {old:?}, and now {new:?}"));
+        }
+        self.right = true;
+    }
+}
+
+/// After a wrong step the block is as it was before: the simulated machine ends in order, and looks
+/// for a shorter way to the same step.
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if self.right {
+            return;
+        }
+        let now: [_; ENTRIES] = array::from_fn(|index| self.block.take(index));
+        self.block.flush();
+        for (index, now) in now.into_iter().enumerate() {
+            if let Some(entry) = self.last[index].or(now) {
+                self.block.write(index, entry);
+            }
         }
     }
 }

@@ -148,7 +148,7 @@ impl<M: Machine> PteTable<'_, M> {
         if self.mm.switches().lab() {
             let first = block::<M>(index).start;
             let used = lab::used(self.mm, |i| self.present(first + i));
-            return attrs - Attrs::CONTIG - USED | used;
+            return (attrs - Attrs::CONTIG - USED) | used;
         }
         // In handouts of lab 4: attrs - Attrs::CONTIG
         let mut all = attrs - Attrs::CONTIG;

@@ -79,7 +79,9 @@ impl Kernel {
 
     /// Runs the lab's program; what went wrong.
     pub fn check(&self, lab: &Lab) -> Result<Option<String>> {
-        let machine = bench::of_quire(self.arch, &self.built, "1G", "lab=on", lab.program);
+        // With all folio sizes: else there is nothing to choose.
+        let words = "lab=on thp_anon=16K-2M:always";
+        let machine = bench::of_quire(self.arch, &self.built, "1G", words, lab.program);
         let boot = console::boot(&machine, BOOT)?;
         Ok(match boot.end {
             End::Status(0) => None,

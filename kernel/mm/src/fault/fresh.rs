@@ -200,7 +200,9 @@ pub(super) fn fill<M: Machine>(
     }
     cursor.install_folio(folio, order, attrs, &id.owner);
     #[cfg(feature = "lab-contpte")]
-    cursor.fold_fresh(order, id);
+    gathered(cursor.mm(), id, |gather| {
+        cursor.edit(gather).fold_fresh(order);
+    });
     let mm = cursor.mm();
     mm.count_folios(order, Stat::AnonFaultAlloc, 1);
     let va = cursor.va();

@@ -4,12 +4,11 @@
 use super::{USED, bytes, folded, span};
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
-use crate::manager::{Mm, SpaceId};
-use crate::space::gathered;
+use crate::manager::Mm;
 use crate::stat::Event;
+use crate::table::Change;
 use crate::table::edit::Entries;
 use crate::table::node::{Present, leaf_of};
-use crate::table::{Change, Cursor};
 use core::ops::Range;
 use labs::contpte::{Block, Change as Changes, Entry, Solution, Used, referee};
 
@@ -42,21 +41,14 @@ pub(super) fn used<M: Machine>(mm: &Mm<M>, leaf: impl Fn(usize) -> Option<Presen
     bits(referee::used(&Solution, &Seen { mm, leaf }))
 }
 
-impl<M: Machine> Cursor<'_, M> {
-    /// Folds the blocks of a folio of 2^`order` pages around the page that was just mapped.
-    pub fn fold_fresh(&mut self, order: Order, id: &SpaceId) {
-        let mm = self.mm();
-        if mm.switches().lab() && self.is_at_pte() {
-            let start = self.va().align_down(order.bytes());
-            let range = VirtRange::new(start, start + order.bytes());
-            gathered(mm, id, |gather| self.edit(gather).fold_range(range));
-        }
-    }
-}
-
 impl<M: Machine> Change<'_, '_, '_, M> {
-    fn fold_range(mut self, range: VirtRange) {
-        self.entries().fold_range(range);
+    /// Folds the blocks of a folio of 2^`order` pages around the page that was just mapped.
+    pub fn fold_fresh(mut self, order: Order) {
+        if self.gather.mm().switches().lab() && self.cursor.is_at_pte() {
+            let start = self.cursor.va().align_down(order.bytes());
+            let range = VirtRange::new(start, start + order.bytes());
+            self.entries().fold_range(range);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod arch;
 pub mod args;
 pub mod backports;
 pub mod bench;
+pub mod book;
 pub mod build;
 pub mod compare;
 pub mod conflicts;
@@ -26,6 +27,8 @@ pub mod limine;
 pub mod linux;
 pub mod media;
 pub mod packages;
+pub mod picture;
+pub mod play;
 pub mod profile;
 pub mod progress;
 pub mod proof;
@@ -70,6 +73,9 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Lab(args)) => lab::lab(&args),
         Some(Command::House(args)) => house::house(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
+        Some(Command::Book(args)) => book::book(&args),
+        Some(Command::Picture(args)) => picture::picture(&args),
+        Some(Command::Play(args)) => play::play(&args),
         Some(Command::Profile(args)) => profile::profile(&args),
         Some(Command::Image(args)) => media::image(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),

@@ -1,9 +1,9 @@
 //! Library of the user programs: checked system calls ([`sys`]), the kernel's counters
-//! ([`counters`]), its settings of folio sizes ([`controls`]) and its switches ([`switch`]), the
-//! KTAP harness ([`harness`]), the shell's language ([`sh`]) and the classic cases of copy-on-write
-//! ([`replay`]), random numbers ([`random`]), the check of all invariants ([`invariants`]), marks
-//! around what is measured ([`marks`]), traces of allocators ([`trace`]). Everything here runs on
-//! Linux as well as on Quire.
+//! ([`counters`]) and how far they move ([`readings`]), its settings of folio sizes ([`controls`])
+//! and its switches ([`switch`]), the KTAP harness ([`harness`]), the shell's language ([`sh`]) and
+//! the classic cases of copy-on-write ([`replay`]), random numbers ([`random`]), the check of all
+//! invariants ([`invariants`]), marks around what is measured ([`marks`]), traces of allocators
+//! ([`trace`]). Everything here runs on Linux as well as on Quire.
 
 pub mod controls;
 pub mod counters;
@@ -11,6 +11,7 @@ pub mod harness;
 pub mod invariants;
 pub mod marks;
 pub mod random;
+pub mod readings;
 pub mod replay;
 pub mod sh;
 pub mod starve;

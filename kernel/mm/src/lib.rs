@@ -87,7 +87,7 @@ pub mod vma;
 pub use frame::FrameMeta;
 pub use manager::{FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory};
 pub use own::PageCount;
-pub use report::SmapsWalk;
+pub use report::{EntryRun, EntryTo, SmapsWalk};
 pub use space::{
     AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
     MapRequest, Mapped, PageInfo, Place, Rss, STACK_GUARD_GAP, Smaps, Usage,

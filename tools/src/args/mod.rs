@@ -5,22 +5,28 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 
+mod book;
 mod compare;
 mod conflicts;
 mod image;
 mod lab;
 mod measure;
+mod picture;
+mod play;
 mod report;
 mod run;
 mod shared;
 mod sweep;
 mod test;
 
+pub use book::BookArgs;
 pub use compare::{Choice, CompareArgs, Set, Side};
 pub use conflicts::ConflictsArgs;
 pub use image::{ImageArgs, Medium};
 pub use lab::{CollectArgs, GradeArgs, HandoutArgs, LabArgs, LabCommand};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
+pub use picture::PictureArgs;
+pub use play::PlayArgs;
 pub use report::ReportArgs;
 pub use run::{BootWay, RunArgs, bytes};
 pub use shared::{Arches, Install, Machines, command_line};
@@ -66,6 +72,12 @@ pub enum Command {
     Seeds(SeedsArgs),
     /// Checks the proofs in docs/proofs with Coq and prints the theorems
     Proof(ProofArgs),
+    /// Builds the documentation as one book, with its links checked
+    Book(BookArgs),
+    /// Draws page tables and physical memory of two processes after each step of a scene
+    Picture(PictureArgs),
+    /// Serves a page on which two processes change their memory step by step, with pictures
+    Play(PlayArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
     Profile(ProfileArgs),
     /// Runs your own program under every combination of settings and compares what it costs

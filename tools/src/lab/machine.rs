@@ -18,7 +18,7 @@ use std::time::Duration;
 /// For the walks in the simulated machine.
 const WALKS: Duration = Duration::from_secs(200);
 /// For one boot.
-const BOOT: Duration = Duration::from_secs(120);
+const BOOT: Duration = Duration::from_secs(300);
 
 /// Random walks of the model with the lab's code, on one format of page tables; the first wrong
 /// step in words, and the shortest way to it.

@@ -4,15 +4,17 @@
 //!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;
 //!   `host.shuttle.TEST`: the memory manager on the simulated machine under chosen schedules;
 //!   `host.labs.N.CASE`: the labs of a course; `host.proof.coq`: the proofs in `docs/proofs`;
+//!   `host.book.builds`: the documentation as a book;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
 //!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
 //!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`, `user.ARCH.plugin.CASE`,
-//!   `user.ARCH.conflicts.CASE`, `user.ARCH.labs.CASE`: programs, the same under other settings,
-//!   bad input, a debugger, keys typed at the shell, programs that exhaust resources, how long
-//!   calls keep the machine, foreign programs, what the plugin for QEMU counts, for which cache
-//!   lines two CPUs contend, and labs of a course; `user.ARCH.smp4.*`: those of them that show more
-//!   with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
+//!   `user.ARCH.conflicts.CASE`, `user.ARCH.labs.CASE`, `user.ARCH.scene.CASE`: programs, the same
+//!   under other settings, bad input, a debugger, keys typed at the shell, programs that exhaust
+//!   resources, how long calls keep the machine, foreign programs, what the plugin for QEMU counts,
+//!   for which cache lines two CPUs contend, labs of a course, and two processes that are drawn;
+//!   `user.ARCH.smp4.*`: those of them that show more with 4 CPUs; `user.ARCH.smp4.debug.*`: the
+//!   suite and `torture` on the kernel with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
@@ -37,7 +39,8 @@ mod long;
 pub mod outcome;
 mod plugin;
 mod programs;
-mod session;
+mod scene;
+pub(crate) mod session;
 mod settings;
 mod shell;
 mod stretch;
@@ -78,14 +81,20 @@ impl Job<'_> {
         }
     }
 
-    /// Whether any name that begins with `prefix` can match the filter: the part of each pattern
-    /// before its first wildcard decides. Saves whole levels when the filter names another one.
+    /// Whether any name that begins with `prefix` can match the filter. Saves whole levels when the
+    /// filter names another one.
     fn may_want(&self, prefix: &str) -> bool {
-        self.filter.split(',').any(|pattern| {
-            let fixed = pattern.split(['*', '?']).next().unwrap_or_default();
-            fixed.starts_with(prefix) || prefix.starts_with(fixed)
-        })
+        self.filter
+            .split(',')
+            .any(|pattern| may_fit(pattern, prefix))
     }
+}
+
+/// Whether any name that begins with `prefix` can match a pattern: what is before its first
+/// wildcard decides.
+fn may_fit(pattern: &str, prefix: &str) -> bool {
+    let fixed = pattern.split(['*', '?']).next().unwrap_or_default();
+    fixed.starts_with(prefix) || prefix.starts_with(fixed)
 }
 
 /// Runs the tests that the arguments choose and returns the exit status.
@@ -175,8 +184,11 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
             "host.loom.",
             "host.shuttle.",
             "host.labs.",
+            "host.book.",
         ];
-        let in_crates = |pattern: &str| !apart.iter().any(|prefix| pattern.starts_with(prefix));
+        let in_crates = |pattern: &str| {
+            may_fit(pattern, "host.") && !apart.iter().any(|prefix| pattern.starts_with(prefix))
+        };
         if job.filter.split(',').any(in_crates) {
             host::run(job)?;
         }
@@ -190,6 +202,7 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
             labs::run_on_host(job);
         }
         job.case("host.proof.coq".to_owned(), proofs);
+        job.case("host.book.builds".to_owned(), book);
         if job.may_want("host.selftests.") {
             suite::run_on_host(job)?;
         }
@@ -255,6 +268,17 @@ fn proofs() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The book, where mdBook is there or can be built.
+fn book() -> Result<Outcome> {
+    let mdbook = match crate::book::ensure_mdbook(false) {
+        Ok(mdbook) => mdbook,
+        Err(error) => return Ok(Outcome::Skipped(format!("{error:#}"))),
+    };
+    let out = crate::workspace::Temporary::folder("book")?;
+    crate::book::build(&mdbook, out.path())?;
+    Ok(Outcome::Passed)
+}
+
 /// What the names of a level's tests begin with, on an architecture with so many CPUs.
 fn name(level: &str, arch: Arch, cpus: u32) -> String {
     match cpus {
@@ -296,6 +320,9 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
 fn one_cpu(job: &Job<'_>, arch: Arch, built: &Built) {
     if job.may_want(&format!("user.{arch}.settings.")) {
         settings::run(job, arch, built);
+    }
+    if job.may_want(&format!("user.{arch}.scene.")) {
+        scene::run(job, arch, built);
     }
     if job.may_want(&format!("user.{arch}.boot.")) {
         boot::run(job, arch, built);

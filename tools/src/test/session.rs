@@ -74,6 +74,11 @@ impl Session {
         Ok(output)
     }
 
+    /// Ends the machine.
+    pub fn stop(&mut self) {
+        self.guest.stop();
+    }
+
     /// Waits for the end of the machine.
     pub fn end(&mut self) -> Result<End> {
         let deadline = Instant::now() + PATIENCE;

@@ -6,54 +6,14 @@
 //! Under QEMU's -icount the nanoseconds are guest instructions (`instructions`). What is counted
 //! begins before the program is started and ends after it was waited for. The exit status is 0
 //! when the line was printed: the program's own is in it.
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, exit};
-use userland::counters::{self, Table};
+use userland::readings::{self, Readings};
 use userland::sys::proc::{self, Usage};
 use userland::sys::{Errno, Result, time};
 
-/// Where counters are; the second only on Quire.
-const FILES: [&str; 2] = ["/proc/vmstat", counters::OWN];
-/// Room for one of them, in bytes.
-const ROOM: usize = 64 << 10;
 /// How long the machine is left alone at first, in nanoseconds.
 const SETTLE: u64 = 5_000_000_000;
-
-/// A reading of all files: as text, into memory that was touched before, so that reading moves no
-/// counter by more than its system calls do.
-struct Reading(Vec<(&'static str, Vec<u8>)>);
-
-impl Reading {
-    fn new() -> Reading {
-        Reading(FILES.map(|path| (path, vec![b' '; ROOM])).to_vec())
-    }
-
-    fn take(&mut self, files: &[Option<File>]) -> Result<()> {
-        for (file, (_, text)) in files.iter().zip(&mut self.0) {
-            let mut length = 0;
-            while let Some(file) = file {
-                match file.read_at(&mut text[length..], length as u64)? {
-                    0 if length == text.len() => return Err(Errno(libc::EFBIG)),
-                    0 => break,
-                    more => length += more,
-                }
-            }
-            text[length..].fill(b' ');
-        }
-        Ok(())
-    }
-
-    /// The values by name. What two files count is in both the same.
-    fn values(&self) -> impl Iterator<Item = (String, u64)> {
-        let tables = self.0.iter().map(|(path, text)| {
-            let text = String::from_utf8_lossy(text);
-            Table::parse(path, &text)
-        });
-        tables.flat_map(Table::into_values)
-    }
-}
 
 /// What a run cost.
 struct Cost {
@@ -72,47 +32,33 @@ fn code(status: ExitStatus) -> i32 {
 
 /// Runs the program to its end.
 fn measure(words: &[String]) -> Result<Cost> {
-    let files = FILES.map(|path| File::open(path).ok());
-    let mut readings = [Reading::new(), Reading::new()];
+    let mut readings = Readings::new()?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    // The first reading of a file allocates what later ones find.
-    for reading in &mut readings {
-        reading.take(&files)?;
-    }
-    let [before, after] = &mut readings;
-    before.take(&files)?;
-    let start = time::now();
-    let status = command.status()?;
-    let ns = time::now() - start;
-    after.take(&files)?;
-    let was: std::collections::BTreeMap<_, _> = before.values().collect();
-    let now: std::collections::BTreeMap<_, _> = after.values().collect();
-    let moved = now.into_iter().filter_map(|(name, value)| {
-        let by = value as i64 - was.get(&name).copied().unwrap_or(0) as i64;
-        (by != 0).then_some((name, by))
-    });
+    let run = || {
+        let start = time::now();
+        let status = command.status()?;
+        Ok::<_, Errno>((status, time::now() - start))
+    };
+    let (ran, counters) = readings.around(run)?;
+    let (status, ns) = ran?;
     Ok(Cost {
         status: code(status),
         ns,
         usage: proc::rusage(libc::RUSAGE_CHILDREN)?,
-        counters: moved.collect(),
+        counters,
     })
 }
 
 impl Cost {
     /// The line.
     fn json(&self, instructions: bool) -> String {
-        let counters = self.counters.iter();
-        let counters: Vec<String> = counters
-            .map(|(name, by)| format!("\"{name}\":{by}"))
-            .collect();
         format!(
             "{{\"counted\":true,\"status\":{},\"ns\":{},\"instructions\":{instructions},\"max_rss_kb\":{},\"counters\":{{{}}}}}",
             self.status,
             self.ns,
             self.usage.max_rss_kb,
-            counters.join(",")
+            readings::json(&self.counters)
         )
     }
 }

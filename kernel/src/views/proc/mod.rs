@@ -20,6 +20,7 @@ mod stat;
 mod status;
 mod sysctl;
 mod system;
+mod tables;
 mod vmstat;
 mod words;
 

@@ -1,7 +1,7 @@
 //! /proc/PID and /proc/PID/task/TID: the table, and the small files.
 
 use super::dir::{Item, Make, Subject, SubjectDir, node};
-use super::{fds, maps, memory, mounts, smaps, stat, status};
+use super::{fds, maps, memory, mounts, smaps, stat, status, tables};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::fs::kinds::pseudo::Text;
@@ -34,6 +34,7 @@ pub const FILES: &[Item] = &[
     ("smaps", Make::File(smaps::open_smaps, 0o444)),
     ("smaps_rollup", Make::File(smaps::open_rollup, 0o444)),
     ("pagemap", Make::File(memory::open_pagemap, 0o400)),
+    ("page_tables", Make::File(tables::open, 0o400)),
     ("clear_refs", Make::Store(memory::clear_refs)),
     ("mem", Make::File(memory::open_mem, 0o600)),
     (

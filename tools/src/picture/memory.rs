@@ -1,0 +1,141 @@
+//! Physical memory: the blocks of 2 MiB in which something of the scene lies, a cell for a frame.
+use super::draw::{CELL, Drawing, GAP, ROW, WIDTH};
+use super::state::{Entry, Process, State, To};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Frames of a block.
+const FRAMES: u64 = 512;
+
+/// The frames that an entry maps, but for zeros.
+fn frames(entry: &Entry) -> Option<(u64, u64)> {
+    match entry.to {
+        To::Memory {
+            zero: false, frame, ..
+        } => Some((frame, frame + entry.count * (1 << (9 * entry.level)))),
+        _ => None,
+    }
+}
+
+fn maps(process: &Process, frame: u64) -> bool {
+    let mut all = process.entries.iter().filter_map(frames);
+    all.any(|(first, end)| first <= frame && frame < end)
+}
+
+/// Whose a frame is.
+pub fn owner(state: &State, frame: u64) -> &'static str {
+    let by = |process: usize| state.processes.get(process).is_some_and(|p| maps(p, frame));
+    match (by(0), by(1)) {
+        (true, true) => "both",
+        (false, true) => "second",
+        _ => "first",
+    }
+}
+
+/// What there is: frames by number.
+#[derive(Default)]
+struct Memory {
+    /// Class of each frame that is used.
+    used: BTreeMap<u64, &'static str>,
+    /// First frames and sizes of folios in pages.
+    folios: BTreeSet<(u64, u64)>,
+}
+
+impl Memory {
+    fn of(state: &State) -> Memory {
+        let mut memory = Memory::default();
+        for entry in state.processes.iter().flat_map(|process| &process.entries) {
+            match entry.to {
+                To::Table(frame) | To::Shared(frame) => drop(memory.used.insert(frame, "table")),
+                To::Memory { head, kb, .. } => {
+                    for frame in frames(entry)
+                        .into_iter()
+                        .flat_map(|(first, end)| first..end)
+                    {
+                        memory.used.insert(frame, owner(state, frame));
+                    }
+                    if frames(entry).is_some() {
+                        memory.folios.insert((head, kb / 4));
+                    }
+                }
+            }
+        }
+        memory
+    }
+
+    /// How many folios of each size there are, in words.
+    fn sizes(&self) -> String {
+        let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
+        for (_, pages) in &self.folios {
+            *sizes.entry(pages * 4).or_default() += 1;
+        }
+        let words = sizes
+            .iter()
+            .map(|(kb, count)| format!("{count} of {kb} kB"));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    fn blocks(&self) -> BTreeSet<u64> {
+        self.used.keys().map(|frame| frame / FRAMES).collect()
+    }
+}
+
+/// Draws it, two blocks beside each other.
+pub fn draw(drawing: &mut Drawing, state: &State) {
+    let memory = Memory::of(state);
+    let blocks = memory.blocks();
+    if blocks.is_empty() {
+        return;
+    }
+    drawing.words(
+        GAP,
+        "",
+        "Physical memory: a cell for a frame, and an edge around each large folio",
+    );
+    drawing.words(GAP, "soft", &format!("folios: {}", memory.sizes()));
+    let columns = [GAP, WIDTH / 2 + GAP / 2];
+    let mut top = drawing.y;
+    for (at, block) in blocks.into_iter().enumerate() {
+        if at % 2 == 0 {
+            top = drawing.y;
+        }
+        drawing.y = top;
+        one(drawing, &memory, block, columns[at % 2]);
+    }
+}
+
+fn one(drawing: &mut Drawing, memory: &Memory, block: u64, x: u64) {
+    let first = block * FRAMES;
+    drawing.words(
+        x,
+        "soft",
+        &format!("frames {first:#x} to {:#x}", first + FRAMES - 1),
+    );
+    let corner = (x, drawing.y);
+    drawing.cells(corner, 0, FRAMES, "none");
+    for (frame, class) in memory.used.range(first..first + FRAMES) {
+        drawing.cells(corner, frame - first, 1, class);
+    }
+    let large = memory.folios.range((first, 0)..(first + FRAMES, 0));
+    for (head, pages) in large.filter(|(_, pages)| *pages > 1) {
+        drawing.edge(corner, head - first, (*pages).min(FRAMES));
+    }
+    drawing.y += FRAMES / ROW * CELL + 6;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::picture::state::tests::sample;
+
+    #[test]
+    fn whose_a_frame_is() {
+        let state = sample();
+        let owners = [0x400, 0x40f, 0x600, 0x7ff].map(|frame| owner(&state, frame));
+        assert_eq!(owners, ["both", "both", "first", "first"]);
+        let memory = Memory::of(&state);
+        // Tables, the folio of both and the large one; no zeros.
+        assert_eq!(memory.used.len(), 3 + 16 + 512);
+        assert_eq!(memory.blocks().len(), 3);
+        assert_eq!(memory.folios.len(), 2);
+    }
+}

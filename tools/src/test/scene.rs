@@ -1,0 +1,153 @@
+//! The scene: what each step of the tour takes, and the page that plays it.
+use super::Job;
+use crate::arch::Arch;
+use crate::bench;
+use crate::build::Built;
+use crate::picture::{self, State};
+use crate::play;
+use crate::test::console;
+use crate::test::outcome::Outcome;
+use anyhow::{Context, Result, ensure};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// For a boot and a few steps.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The cases of one architecture.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
+    job.case(format!("user.{arch}.scene.steps"), || steps(arch, built));
+    job.case(format!("user.{arch}.scene.play"), || page(arch, built));
+}
+
+/// The states after some steps.
+fn states(arch: Arch, built: &Built, steps: &[&str]) -> Result<Vec<State>> {
+    let program = picture::command(steps)?;
+    let machine = bench::of_quire(arch, built, "256M", "norandmaps", &program);
+    let boot = console::boot(&machine, LIMIT)?;
+    let states = State::all(&boot.text)?;
+    ensure!(states.len() == steps.len(), "{}", boot.text);
+    Ok(states)
+}
+
+/// What a step must have moved a counter by.
+fn moved(state: &State, counter: &str, by: i64) -> Result<()> {
+    let is = state.counters.get(counter).copied().unwrap_or(0);
+    ensure!(
+        is == by,
+        "{}: {counter} is {is}, not {by}: {state:?}",
+        state.step
+    );
+    Ok(())
+}
+
+/// The story of docs/book/life-of-a-page.md, with the figures that it has.
+fn steps(arch: Arch, built: &Built) -> Result<Outcome> {
+    let steps = [
+        "size 64",
+        "map 0-1023",
+        "write 100",
+        "write 0",
+        "fork",
+        "child write 3",
+        "write 1",
+        "unmap 0-15",
+        "exit",
+        "unmap 0-15",
+        "jump",
+        "write 0",
+    ];
+    let states = states(arch, built, &steps)?;
+    let at = |step: usize| &states[step];
+    for (state, fails) in states.iter().zip((0..).map(|at| at >= 10)) {
+        ensure!(state.error.is_some() == fails, "{state:?}");
+        ensure!(picture::svg(state).contains(&state.step));
+    }
+    // The first touch: one fault, one update of the account, 16 entries.
+    for (counter, by) in [
+        ("pgfault", 1),
+        ("pages_zeroed", 16),
+        ("account_updates", 1),
+        ("entry_writes", 16),
+        ("pgalloc_normal", 16),
+    ] {
+        moved(at(3), counter, by)?;
+    }
+    // fork shares the scene's table, and those of the program.
+    let shared = at(4).counters.get("page_tables_shared").copied();
+    ensure!(shared.is_some_and(|tables| tables >= 1), "{:?}", at(4));
+    ensure!(at(4).processes.len() == 2 && at(8).processes.len() == 1);
+    // The child copies its table, and then the folio around its page.
+    moved(at(5), "page_tables_unshared", 1)?;
+    moved(at(5), "pgfault", 1)?;
+    // The parent is alone with its table and its folio: it writes in place.
+    moved(at(6), "cow_copied", 0)?;
+    // The last reference, and the folio is free.
+    moved(at(7), "pgfree", 16)?;
+    Ok(Outcome::Passed)
+}
+
+/// An answer of the server: the status line, and the body.
+fn ask(port: u16, method: &str, path: &str, host: &str, body: &str) -> Result<(String, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let (head, body) = text.split_once("\r\n\r\n").context("no answer")?;
+    Ok((
+        head.lines().next().unwrap_or_default().to_owned(),
+        body.to_owned(),
+    ))
+}
+
+/// The page, its steps, and what is not for everybody.
+fn page(arch: Arch, built: &Built) -> Result<Outcome> {
+    let server = play::listen(0)?;
+    let port = server.server_addr().to_ip().context("a port")?.port();
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| play::serve(&server, play::Scene::start(arch, built)?));
+        let asked = questions(port);
+        server.unblock();
+        serving.join().ok().context("the server died")??;
+        asked
+    })?;
+    Ok(Outcome::Passed)
+}
+
+fn questions(port: u16) -> Result<()> {
+    let local = format!("127.0.0.1:{port}");
+    let get = |path: &str, host: &str| ask(port, "GET", path, host, "");
+    let (status, text) = get("/", &local)?;
+    ensure!(
+        status.contains("200") && text.contains("Two processes"),
+        "{status}"
+    );
+    ensure!(get("/", "quire.example")?.0.contains("403"));
+    ensure!(get("/etc/passwd", &local)?.0.contains("404"));
+    let step = |line: &str| ask(port, "POST", "/step", &local, line);
+    for line in ["size 16", "map 0-63", "write 0-3", "fork", "child write 2"] {
+        let (status, text) = step(line)?;
+        ensure!(
+            status.contains("200") && text.contains("<svg"),
+            "{line}: {status}\n{text}"
+        );
+        ensure!(text.contains("\"error\":null"), "{line}: {text}");
+    }
+    ensure!(step("write 100")?.1.contains("page 100: signal 11"));
+    ensure!(step("jump")?.1.contains("no step jump"));
+    ensure!(step("write 0\nexit")?.0.contains("500"));
+    ensure!(step(&"x".repeat(10_000))?.0.contains("200"));
+    ensure!(ask(port, "POST", "/new", &local, "")?.0.contains("200"));
+    // A new machine has no second process.
+    ensure!(
+        step("child write 1")?
+            .1
+            .contains("there is no second process")
+    );
+    Ok(())
+}

@@ -32,6 +32,7 @@ pub mod proof;
 pub mod qemu;
 pub mod raspi;
 pub mod report;
+pub mod rootfs;
 pub mod run;
 pub mod sdcard;
 pub mod seeds;

@@ -12,7 +12,8 @@
 //!   programs, the same under other settings, bad input, a debugger, keys typed at the shell,
 //!   programs that exhaust resources, how long calls keep the machine, programs of others, dynamic
 //!   ones, what the plugin for QEMU counts, for which cache lines two CPUs contend, and labs of a
-//!   course; `user.ARCH.smp4.*`: those of them that show more with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
+//!   course; `user.ARCH.smp4.*`: those of them that show more with 4 CPUs;
+//!   `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;

@@ -58,7 +58,7 @@ pub(super) fn read_program_headers(
     Ok(fallible::collect(table.iter())?)
 }
 
-/// PT_INTERP's name, up to its first NUL. As on Linux it has at least one byte and a NUL at its end.
+/// PT_INTERP's name, up to its first NUL. As on Linux it has a byte at least, and a NUL at its end.
 pub(super) fn read_interpreter(
     file: &impl Bytes,
     segment: usize,

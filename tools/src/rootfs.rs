@@ -1,7 +1,7 @@
 //! `--rootfs DIR|TAR`: a root file system of the user's as an initramfs.
 use crate::initramfs::{Archive, Entry};
 use crate::{UsageError, workspace};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use cpio::newc::ModeFileType;
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
@@ -213,9 +213,12 @@ fn unpack(
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
             room.take(member.size())?;
             let mut content = Vec::new();
-            member
-                .read_to_end(&mut content)
-                .with_context(|| format!("it ends inside {place}"))?;
+            member.read_to_end(&mut content)?;
+            // The reader takes the end of a cut archive for the end of the member.
+            ensure!(
+                content.len() as u64 == member.size(),
+                "it ends inside {place}"
+            );
             (ModeFileType::Regular, content)
         }
         EntryType::Link => {
@@ -300,7 +303,9 @@ mod tests {
         let folder = sample();
         assert!(refused(folder.path(), 1).contains("do not fit into the machine's 0 MiB"));
         assert!(refused(&folder.path().join("none"), 9).contains("No such file"));
-        assert!(refused(&folder.path().join("usr"), 9).contains("nothing to start: none of /init"));
+        assert!(
+            refused(&folder.path().join("usr/bin"), 9).contains("nothing to start: none of /init")
+        );
         let of = |bytes: &[u8]| refused(Temporary::file("tar", bytes).unwrap().path(), 1 << 20);
         assert!(of(b"").contains("nothing to start"));
         assert!(of(&[b'x'; 2000]).contains("no sound tar archive"));

@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(leads(path), None, "{path}");
         }
         let bytes = archive.finish().unwrap();
-        let first = cpio::newc::Reader::new(&bytes[..]).unwrap();
+        let first = Reader::new(&bytes[..]).unwrap();
         assert_eq!((first.entry().name(), first.entry().nlink()), ("usr", 1));
     }
 }

@@ -20,12 +20,12 @@ pub struct Root {
     /// As an initramfs.
     pub archive: Archive,
     /// The program for PID 1.
-    pub init: &'static str,
+    pub init: String,
 }
 
 /// Reads a folder or an archive; an error when its files have more than `room` bytes, or when there
-/// is nothing to start in it.
-pub fn read(named: &Path, room: u64) -> Result<Root, UsageError> {
+/// is nothing to start in it: the program `init` that the user named, or one of [`INITS`].
+pub fn read(named: &Path, room: u64, init: Option<&str>) -> Result<Root, UsageError> {
     let path = workspace::user_path(named);
     let wrong = |why: String| UsageError(format!("--rootfs {}: {why}", path.display()));
     let about = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
@@ -38,12 +38,14 @@ pub fn read(named: &Path, room: u64) -> Result<Root, UsageError> {
         let found = archive.resolve(path);
         found.is_some_and(|it| matches!(it.kind, ModeFileType::Regular) && it.mode & 0o111 != 0)
     };
-    let Some(init) = INITS.iter().find(starts) else {
+    let wanted = init.as_ref().map_or(&INITS[..], core::slice::from_ref);
+    let Some(init) = wanted.iter().find(starts) else {
         return Err(wrong(format!(
             "it has nothing to start: none of {}",
-            INITS.join(", ")
+            wanted.join(", ")
         )));
     };
+    let init = init.to_string();
     Ok(Root { archive, init })
 }
 
@@ -278,23 +280,26 @@ mod tests {
     }
 
     fn refused(path: &Path, room: u64) -> String {
-        read(path, room).err().expect("it is refused").0
+        read(path, room, None).err().expect("it is refused").0
     }
 
     #[test]
     fn a_folder_and_an_archive_of_it() {
         let folder = sample();
-        let root = read(folder.path(), 2).unwrap();
+        let root = read(folder.path(), 2, None).unwrap();
         assert_eq!(root.init, "/bin/sh");
         assert_eq!(root.archive.paths().len(), 5);
+        let named = read(folder.path(), 2, Some("/bin/bash")).unwrap();
+        assert_eq!(named.init, "/bin/bash");
+        assert!(read(folder.path(), 2, Some("/bin/zsh")).is_err());
         let tar = tar_of(folder.path());
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&tar).unwrap();
         for bytes in [tar, gzip.finish().unwrap()] {
             let file = Temporary::file("tar", &bytes).unwrap();
-            let root = read(file.path(), 1 << 20).unwrap();
+            let root = read(file.path(), 1 << 20, None).unwrap();
             let sh = root.archive.resolve("/bin/sh").unwrap();
-            assert_eq!((root.init, sh.mode), ("/bin/sh", 0o755));
+            assert_eq!((root.init.as_str(), sh.mode), ("/bin/sh", 0o755));
         }
     }
 

@@ -29,7 +29,9 @@ pub fn run(args: &RunArgs) -> Result<u8> {
     let added = added(args, &machine)?;
     let room = memory(args, &machine);
     let root = args.rootfs.as_deref();
-    let root = root.map(|path| rootfs::read(path, room)).transpose()?;
+    let root = root
+        .map(|path| rootfs::read(path, room, init_in(&machine.command_line)))
+        .transpose()?;
     install::ensure_qemu(&[args.arch()], args.install.no_install)?;
     if let Loader::Limine(firmware) = machine.loader {
         packages::ensure_xorriso(args.install.no_install)?;
@@ -90,10 +92,15 @@ pub fn run(args: &RunArgs) -> Result<u8> {
 /// The archive of a root file system; its own program becomes PID 1, unless the user named one.
 fn boot_root(root: rootfs::Root, machine: &mut Machine) -> Result<Vec<u8>> {
     let words = &mut machine.command_line;
-    if !words.split(' ').any(|word| word.starts_with("init=")) {
+    if init_in(words).is_none() {
         *words = format!("init={} {words}", root.init).trim_end().to_owned();
     }
     root.archive.finish()
+}
+
+/// The program for PID 1 that a command line names.
+fn init_in(words: &str) -> Option<&str> {
+    words.split(' ').find_map(|word| word.strip_prefix("init="))
 }
 
 /// The machine's memory in bytes.

@@ -36,7 +36,7 @@ pub fn machine(bytes: &[u8]) -> Result<Option<Arch>, String> {
             let path = one.data(endian, bytes).unwrap_or_default();
             let path = String::from_utf8_lossy(path);
             Err(format!(
-                "is not static: it needs {}, and Quire loads static programs only; link it with -static",
+                "is not static: it needs {}, and only the program itself is packed; link it with -static",
                 path.trim_end_matches('\0')
             ))
         }

@@ -1,18 +1,52 @@
 //! newc archives, byte for byte the same from the same files.
 use anyhow::{Context, Result, bail, ensure};
 use cpio::newc::{Builder, ModeFileType, trailer};
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// An archive under construction. Owner root, all times 0, inode numbers in order.
+/// An archive under construction. All times 0, inode numbers in order; what has no owner is root's.
 #[derive(Default)]
-pub struct Archive(Vec<Entry>);
+pub struct Archive {
+    entries: Vec<Entry>,
+    /// Where each path is.
+    places: HashMap<String, usize>,
+}
 
-struct Entry {
-    path: String,
-    mode: u32,
-    kind: ModeFileType,
-    content: Vec<u8>,
+/// One member.
+pub struct Entry {
+    /// Without a slash at its beginning.
+    pub path: String,
+    /// Permissions.
+    pub mode: u32,
+    /// Its type.
+    pub kind: ModeFileType,
+    /// Of a regular file, or where a symbolic link leads.
+    pub content: Vec<u8>,
+    /// User and group.
+    pub owner: [u32; 2],
+    /// Major and minor number of a device node.
+    pub device: [u32; 2],
+    /// The first name of the same file (a hard link), by its number in the archive.
+    first: Option<usize>,
+    /// It has more names.
+    linked: bool,
+}
+
+impl Entry {
+    /// Root's.
+    pub fn new(path: &str, mode: u32, kind: ModeFileType, content: Vec<u8>) -> Entry {
+        Entry {
+            path: path.to_owned(),
+            mode,
+            kind,
+            content,
+            owner: [0; 2],
+            device: [0; 2],
+            first: None,
+            linked: false,
+        }
+    }
 }
 
 impl Archive {
@@ -38,23 +72,82 @@ impl Archive {
         kind: ModeFileType,
         content: &[u8],
     ) -> Result<&mut Self> {
-        ensure!(self.find(path).is_none(), "{path} is in the archive twice");
-        self.0.push(Entry {
-            path: path.to_owned(),
-            mode,
-            kind,
-            content: content.to_owned(),
-        });
+        self.add(Entry::new(path, mode, kind, content.to_owned()))
+    }
+
+    /// Anything else.
+    pub fn add(&mut self, entry: Entry) -> Result<&mut Self> {
+        let (path, number) = (entry.path.clone(), self.entries.len());
+        ensure!(
+            self.places.insert(path, number).is_none(),
+            "{} is in the archive twice",
+            entry.path
+        );
+        self.entries.push(entry);
         Ok(self)
+    }
+
+    /// Another name of a file that is there.
+    pub fn hard_link(&mut self, path: &str, to: &str) -> Result<&mut Self> {
+        let found = self.places.get(to).copied();
+        let found = found.with_context(|| format!("{path} is a link to {to}, which is missing"))?;
+        let first = self.entries[found].first.unwrap_or(found);
+        let target = &mut self.entries[first];
+        target.linked = true;
+        let mut entry = Entry::new(path, target.mode, ModeFileType::Regular, Vec::new());
+        (entry.owner, entry.first, entry.linked) = (target.owner, Some(first), true);
+        self.add(entry)
+    }
+
+    /// Where a path leads by the archive's own symbolic links; `None` when nothing is there.
+    pub fn resolve(&self, path: &str) -> Option<&Entry> {
+        // As many links as Linux follows.
+        let mut links = 40;
+        let mut left: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
+        let mut at: Vec<String> = Vec::new();
+        let mut found = None;
+        while let Some(part) = left.pop() {
+            match part.as_str() {
+                "" | "." => continue,
+                ".." => _ = at.pop(),
+                _ => at.push(part),
+            }
+            let entry = self
+                .places
+                .get(&at.join("/"))
+                .map(|number| &self.entries[*number]);
+            found = match entry {
+                Some(entry) if matches!(entry.kind, ModeFileType::Symlink) => {
+                    let target = String::from_utf8_lossy(&entry.content);
+                    if target.starts_with('/') {
+                        at.clear();
+                    } else {
+                        at.pop();
+                    }
+                    left.extend(target.split('/').rev().map(str::to_owned));
+                    links -= 1;
+                    None
+                }
+                entry => entry,
+            };
+            if links == 0 {
+                return None;
+            }
+        }
+        found
     }
 
     /// The paths of all that is in it.
     pub fn paths(&self) -> Vec<String> {
-        self.0.iter().map(|entry| entry.path.clone()).collect()
+        self.entries
+            .iter()
+            .map(|entry| entry.path.clone())
+            .collect()
     }
 
     fn find(&mut self, path: &str) -> Option<&mut Entry> {
-        self.0.iter_mut().find(|entry| entry.path == path)
+        let number = self.places.get(path)?;
+        Some(&mut self.entries[*number])
     }
 
     /// A directory, unless it is there.
@@ -86,13 +179,19 @@ impl Archive {
     pub fn finish(self) -> Result<Vec<u8>> {
         use std::io::Write;
         let mut bytes = Vec::new();
-        for (number, entry) in (1..).zip(self.0) {
+        for (number, entry) in (1..).zip(self.entries) {
+            let size = u32::try_from(entry.content.len());
+            let size = size.with_context(|| format!("{} is larger than 4 GiB", entry.path))?;
             let header = Builder::new(&entry.path)
-                .ino(number)
-                .nlink(1)
+                .ino(entry.first.map_or(number, |first| first as u32 + 1))
+                .nlink(1 + u32::from(entry.linked))
                 .mode(entry.mode)
+                .uid(entry.owner[0])
+                .gid(entry.owner[1])
+                .rdev_major(entry.device[0])
+                .rdev_minor(entry.device[1])
                 .set_mode_file_type(entry.kind);
-            let mut writer = header.write(&mut bytes, entry.content.len() as u32);
+            let mut writer = header.write(&mut bytes, size);
             writer.write_all(&entry.content)?;
             writer
                 .finish()
@@ -179,5 +278,32 @@ mod tests {
             seen,
             expected.map(|(name, mode, content)| (name.to_owned(), mode, content.to_owned()))
         );
+    }
+    #[test]
+    fn paths_lead_through_links() {
+        let mut archive = Archive::default();
+        archive
+            .directory("usr")
+            .unwrap()
+            .directory("usr/bin")
+            .unwrap();
+        archive.link("bin", "usr/bin").unwrap();
+        archive.file("usr/bin/bash", 0o755, b"#!").unwrap();
+        archive.link("usr/bin/sh", "bash").unwrap();
+        archive.link("init", "/bin/../bin/sh").unwrap();
+        archive.link("round", "round").unwrap();
+        archive.hard_link("usr/bin/rbash", "usr/bin/bash").unwrap();
+        assert!(archive.hard_link("no", "nowhere").is_err());
+        let leads = |path| archive.resolve(path).map(|entry| entry.path.as_str());
+        for path in ["/init", "bin/sh", "/bin/bash", "usr/bin/sh"] {
+            assert_eq!(leads(path), Some("usr/bin/bash"), "{path}");
+        }
+        assert_eq!(leads("/bin/rbash"), Some("usr/bin/rbash"));
+        for path in ["/round", "/sbin/init", "/bin/none", "/bin/sh/x"] {
+            assert_eq!(leads(path), None, "{path}");
+        }
+        let bytes = archive.finish().unwrap();
+        let first = Reader::new(&bytes[..]).unwrap();
+        assert_eq!((first.entry().name(), first.entry().nlink()), ("usr", 1));
     }
 }

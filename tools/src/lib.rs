@@ -35,6 +35,7 @@ pub mod proof;
 pub mod qemu;
 pub mod raspi;
 pub mod report;
+pub mod rootfs;
 pub mod run;
 pub mod sdcard;
 pub mod seeds;

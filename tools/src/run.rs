@@ -5,7 +5,9 @@ use crate::args::{self, BootWay, RunArgs};
 use crate::guest::{End, Event, Guest};
 use crate::qemu::{self, Console, Firmware, Loader, Machine};
 use crate::workspace::Temporary;
-use crate::{UsageError, added, build, firmware, gdb, initramfs, install, packages, workspace};
+use crate::{
+    UsageError, added, build, firmware, gdb, initramfs, install, packages, rootfs, workspace,
+};
 use anyhow::Result;
 use rustix::fs::FileType;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -25,6 +27,11 @@ const END_OF_INPUT: u8 = 4;
 pub fn run(args: &RunArgs) -> Result<u8> {
     let mut machine = machine(args)?;
     let added = added(args, &machine)?;
+    let room = memory(args, &machine);
+    let root = args.rootfs.as_deref();
+    let root = root
+        .map(|path| rootfs::read(path, room, init_in(&machine.command_line)))
+        .transpose()?;
     install::ensure_qemu(&[args.arch()], args.install.no_install)?;
     if let Loader::Limine(firmware) = machine.loader {
         packages::ensure_xorriso(args.install.no_install)?;
@@ -37,16 +44,21 @@ pub fn run(args: &RunArgs) -> Result<u8> {
         Loader::Direct => built.image,
         Loader::Limine(_) => built.limine,
     };
-    // Kept until QEMU has ended.
-    let _archive = match &added[..] {
-        [] => None,
-        added => {
-            let archive = added::archive(initramfs::default_archive(&built.programs)?, added)?;
-            let file = Temporary::file("cpio", &archive)?;
-            machine.initramfs = Some(file.path().to_owned());
-            Some(file)
-        }
+    let archive = match (root, &added[..]) {
+        (Some(root), _) => Some(boot_root(root, &mut machine)?),
+        (None, []) => None,
+        (None, added) => Some(added::archive(
+            initramfs::default_archive(&built.programs)?,
+            added,
+        )?),
     };
+    // Kept until QEMU has ended.
+    let archive = archive
+        .map(|bytes| Temporary::file("cpio", &bytes))
+        .transpose()?;
+    if let Some(file) = &archive {
+        machine.initramfs = Some(file.path().to_owned());
+    }
     if args.gdb {
         let port = gdb::free_port()?;
         machine.gdb = Some(port);
@@ -75,6 +87,27 @@ pub fn run(args: &RunArgs) -> Result<u8> {
         End::Status(_) => {}
     }
     Ok(end.status())
+}
+
+/// The archive of a root file system; its own program becomes PID 1, unless the user named one.
+fn boot_root(root: rootfs::Root, machine: &mut Machine) -> Result<Vec<u8>> {
+    let words = &mut machine.command_line;
+    if init_in(words).is_none() {
+        *words = format!("init={} {words}", root.init).trim_end().to_owned();
+    }
+    root.archive.finish()
+}
+
+/// The program for PID 1 that a command line names.
+fn init_in(words: &str) -> Option<&str> {
+    words.split(' ').find_map(|word| word.strip_prefix("init="))
+}
+
+/// The machine's memory in bytes.
+fn memory(args: &RunArgs, machine: &Machine) -> u64 {
+    machine
+        .board()
+        .map_or_else(|| args::bytes(&args.mem), |board| board.mebibytes() << 20)
 }
 
 /// Whether the guest's console is interactive.
@@ -136,9 +169,7 @@ fn machine(args: &RunArgs) -> Result<Machine> {
 /// Refuses files that are larger than the machine's memory: Limine would print that on a screen
 /// only, and wait there.
 fn fits(what: &str, size: u64, args: &RunArgs, machine: &Machine) -> Result<(), UsageError> {
-    let room = machine
-        .board()
-        .map_or_else(|| args::bytes(&args.mem), |board| board.mebibytes() << 20);
+    let room = memory(args, machine);
     if size < room {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! Loading: maps the segments of a program into an address space.
 
 use super::Refusal;
+use super::interpreter::Interpreter;
 use crate::base::machine::{AddressSpace, Hw};
 use crate::fs::ExecFile;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
@@ -36,15 +37,11 @@ pub fn load(
     aslr: &Offsets,
 ) -> Result<Loaded, Refusal> {
     space.set_mmap_top(VirtAddr(aslr.mmap_top));
-    let first = program.segments[0].address & !(program.align - 1);
-    let bias = if program.position_independent {
-        (aslr.base & !(program.align - 1)).wrapping_sub(first)
-    } else {
-        0
+    let bias = match program.position_independent {
+        true => (aslr.base & !(program.align - 1)).wrapping_sub(program.start()),
+        false => 0,
     };
-    for segment in &program.segments {
-        map_segment(space, segment, bias, file)?;
-    }
+    map_segments(space, program, bias, file)?;
     #[cfg(target_arch = "aarch64")]
     trampoline::map(space)?;
     let end = page_up(program.end().wrapping_add(bias));
@@ -62,6 +59,65 @@ pub fn load(
         data: extent(program, bias, Prot::WRITE),
         brk,
     })
+}
+
+/// Where an interpreter is loaded.
+#[derive(Clone, Copy)]
+pub struct LoadedInterpreter {
+    /// AT_BASE: how far it lies from where it was linked.
+    pub base: VirtAddr,
+    /// Its first instruction.
+    pub entry: VirtAddr,
+}
+
+/// Maps all segments of an interpreter: one that is position-independent goes where mmap(2) would
+/// put it.
+pub fn load_interpreter(
+    space: &AddressSpace,
+    Interpreter { program, file }: &Interpreter,
+) -> Result<LoadedInterpreter, Refusal> {
+    let bias = hole(space, program)?.wrapping_sub(program.start());
+    map_segments(space, program, bias, file)?;
+    Ok(LoadedInterpreter {
+        base: VirtAddr(bias),
+        entry: VirtAddr(program.entry.wrapping_add(bias)),
+    })
+}
+
+/// The start of free addresses for all of `program`, aligned as it wants; EEXIST when it can only
+/// be where the main program is. They stay free: nobody else maps anything in a space that is being
+/// made.
+fn hole(space: &AddressSpace, program: &Program) -> Result<u64, Refusal> {
+    let (start, size) = (program.start(), page_up(program.end() - program.start()));
+    let (place, len) = match program.position_independent {
+        true => (Place::Hint(VirtAddr(0)), size + program.align - PAGE_SIZE),
+        false => (Place::FixedNoReplace(VirtAddr(start)), size),
+    };
+    let found = space.map(MapRequest {
+        place,
+        len,
+        prot: Prot::empty(),
+        flags: VmaFlags::NORESERVE,
+        backing: Backing::Anon,
+        populate: false,
+    })?;
+    space.unmap(found, len)?;
+    Ok(match program.position_independent {
+        true => found.0.next_multiple_of(program.align),
+        false => start,
+    })
+}
+
+fn map_segments(
+    space: &AddressSpace,
+    program: &Program,
+    bias: u64,
+    file: &ExecFile,
+) -> Result<(), Refusal> {
+    for segment in &program.segments {
+        map_segment(space, segment, bias, file)?;
+    }
+    Ok(())
 }
 
 /// From the start of the first to the end of the last segment that may be used like `prot`.

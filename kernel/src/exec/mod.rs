@@ -12,7 +12,8 @@
 //! | directory, or not executable | `it is not an executable file: chmod +x it before packing` |
 //! | neither ELF nor script | `it is not an ELF program and not a #! script` |
 //! | wrong architecture | `it is a program for aarch64, this machine is x86_64: build it for x86_64, or run with --arch aarch64` |
-//! | needs an interpreter | `it is a dynamic program and its interpreter /lib64/ld-linux-x86-64.so.2 is missing: link it with -static` |
+//! | its interpreter is missing | `it is a dynamic program and its interpreter /lib64/ld-linux-x86-64.so.2 is missing: pack it and the program's libraries too, or link it with -static` |
+//! | its interpreter is no program | `it is a dynamic program and its interpreter PATH cannot be used: ...`, and the reason as for a program |
 //! | shorter than its headers say | `it is truncated: segment N ends at byte N of N` |
 //! | two segments at one address | `its segments N and N overlap` |
 //! | an address outside user space | `its segment N lies outside user space, at ADDRESS` |
@@ -21,6 +22,7 @@
 
 mod aslr;
 mod init;
+mod interpreter;
 mod layout;
 mod refusal;
 mod stack;
@@ -43,6 +45,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
+use interpreter::Interpreter;
 use mm::addr::{VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use parts::program::{Bytes, Flaw, Program, Target};
@@ -109,7 +112,7 @@ fn prepare(
     let mut path = path.to_vec();
     for _ in 0..=MAX_SCRIPTS {
         let Some(script) = script_of(&file)? else {
-            return build(file, &name, &strings, &limits, process);
+            return build(context, file, &name, &strings, &limits, process);
         };
         script
             .rewrite(&mut strings.args, &path)
@@ -122,6 +125,7 @@ fn prepare(
 
 /// Builds the address space of an ELF file.
 fn build(
+    context: &FsContext,
     file: ExecFile,
     name: &[u8],
     strings: &Strings,
@@ -129,6 +133,7 @@ fn build(
     process: &Process,
 ) -> core::result::Result<NewProgram, Refusal> {
     let program = Program::read(&file, &TARGET)?;
+    let interpreter = Interpreter::of(context, &program)?;
     if !strings.fit(limits.soft(Resource::Stack)) {
         return Err(Errno::E2BIG.into());
     }
@@ -139,9 +144,13 @@ fn build(
         .with(|old| space.change_thp_permit(|_| old.thp_permit()));
     let aslr = aslr::offsets(limits, process);
     let loaded = layout::load(&space, &program, &file, &aslr)?;
+    let interpreter = interpreter
+        .map(|interpreter| layout::load_interpreter(&space, &interpreter))
+        .transpose()?;
     let start = stack::StackInputs {
         program: &program,
         loaded: &loaded,
+        interpreter: interpreter.map_or(VirtAddr(0), |at| at.base),
         strings,
         name,
         process,
@@ -161,7 +170,7 @@ fn build(
     Ok(NewProgram {
         space: Arc::new(space),
         image,
-        pc: loaded.entry.0,
+        pc: interpreter.map_or(loaded.entry, |at| at.entry).0,
         sp: stack.pointer,
     })
 }

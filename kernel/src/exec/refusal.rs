@@ -2,6 +2,8 @@
 
 use crate::arch;
 use crate::base::errno::Errno;
+use alloc::boxed::Box;
+use alloc::string::String;
 use core::fmt;
 use parts::program::Flaw;
 
@@ -12,6 +14,27 @@ pub enum Refusal {
     Flaw(Flaw),
     /// Another error, with its own number.
     Errno(Errno),
+    /// The program's ELF interpreter cannot be used.
+    Interpreter(Box<BadInterpreter>),
+}
+
+/// An ELF interpreter and what is wrong with it.
+#[derive(Clone, Debug)]
+pub struct BadInterpreter {
+    /// Its path, as the program names it.
+    pub path: String,
+    /// The reason, which is none about another interpreter.
+    pub why: Refusal,
+}
+
+impl BadInterpreter {
+    /// ELIBBAD for what is no interpreter for this machine, else the error's own number.
+    fn errno(&self) -> Errno {
+        match self.why {
+            Refusal::Errno(errno) => errno,
+            _ => Errno::ELIBBAD,
+        }
+    }
 }
 
 impl Refusal {
@@ -19,8 +42,8 @@ impl Refusal {
     pub fn errno(&self) -> Errno {
         match self {
             Refusal::Errno(errno) => *errno,
-            Refusal::Flaw(Flaw::Interpreter(_)) => Errno::ENOENT,
-            _ => Errno::ENOEXEC,
+            Refusal::Interpreter(bad) => bad.errno(),
+            Refusal::Flaw(_) => Errno::ENOEXEC,
         }
     }
 }
@@ -58,7 +81,24 @@ impl fmt::Display for Refusal {
             Refusal::Flaw(flaw) => say(flaw, f),
             Refusal::Errno(Errno::ENOMEM) => say(&Flaw::OutOfMemory, f),
             Refusal::Errno(errno) => write!(f, "{errno:?}"),
+            Refusal::Interpreter(bad) => say_interpreter(bad, f),
         }
+    }
+}
+
+fn say_interpreter(
+    BadInterpreter { path, why }: &BadInterpreter,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(f, "it is a dynamic program and its interpreter {path} ")?;
+    match why {
+        Refusal::Errno(Errno::ENOENT) => write!(
+            f,
+            "is missing: pack it and the program's libraries too, or link it with -static"
+        ),
+        Refusal::Errno(Errno::EACCES) => write!(f, "is not an executable file: chmod +x it"),
+        Refusal::Errno(errno) => write!(f, "cannot be read: {errno:?}"),
+        why => write!(f, "cannot be used: {why}"),
     }
 }
 
@@ -75,12 +115,6 @@ fn say(flaw: &Flaw, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 "x86_64" | "aarch64" => write!(f, ", or run with --arch {theirs}"),
                 _ => Ok(()),
             }
-        }
-        Flaw::Interpreter(path) => {
-            write!(
-                f,
-                "it is a dynamic program and its interpreter {path} is missing: link it with -static"
-            )
         }
         Flaw::Truncated { segment, end, len } => {
             write!(

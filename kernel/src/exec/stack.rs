@@ -28,6 +28,8 @@ pub struct StackInputs<'a> {
     pub program: &'a Program,
     /// Where it is.
     pub loaded: &'a Loaded,
+    /// Where its interpreter is; 0 without one.
+    pub interpreter: VirtAddr,
     /// Arguments and environment.
     pub strings: &'a Strings,
     /// The path that was executed.
@@ -111,7 +113,7 @@ fn auxiliary_vector(start: &StackInputs<'_>, addresses: Addresses) -> [[u64; 2];
         pair(at::AT_PHDR, start.loaded.headers.0),
         pair(at::AT_PHENT, 56),
         pair(at::AT_PHNUM, start.program.header_count),
-        pair(at::AT_BASE, 0),
+        pair(at::AT_BASE, start.interpreter.0),
         pair(at::AT_FLAGS, 0),
         pair(at::AT_ENTRY, start.loaded.entry.0),
         pair(at::AT_UID, u64::from(uid[0])),

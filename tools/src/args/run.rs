@@ -56,6 +56,10 @@ pub struct RunArgs {
     /// Boot this newc archive (plain, gzip or zstd) and run its /init instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub initramfs: Option<PathBuf>,
+    /// Boot a root file system, with its own init or shell: a folder (of debootstrap) or a tar
+    /// archive (a container's export), plain or gzip
+    #[arg(long, value_name = "DIR|TAR", conflicts_with_all = ["initramfs", "add"])]
+    pub rootfs: Option<PathBuf>,
     /// Put this file beside the built-in programs: in /bin, or at PATH; may be repeated
     #[arg(long, value_name = "FILE[=PATH]", conflicts_with = "initramfs")]
     pub add: Vec<OsString>,

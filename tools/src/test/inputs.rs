@@ -33,19 +33,31 @@ pub fn script(arch: Arch) -> Result<Vec<u8>> {
 
 /// A program with an interpreter that does not exist.
 pub fn dynamic(arch: Arch) -> Vec<u8> {
+    with_interpreter(Tiny::new(arch, Vec::new())).bytes()
+}
+
+/// [`dynamic`] that ends with `status` when it is started without its interpreter.
+pub fn dynamic_that_exits(arch: Arch, status: u8) -> Vec<u8> {
+    with_interpreter(Tiny::new(arch, tinyelf::exit_code(arch, status))).bytes()
+}
+
+/// The name of the interpreter comes behind the code.
+fn with_interpreter(mut program: Tiny) -> Tiny {
     let path = b"/lib/ld-nowhere.so.1\0";
-    let mut program = Tiny::new(arch, path.to_vec());
-    let load = program.segments[0];
-    let offset = program.entry - load.address;
+    let load = &mut program.segments[0];
+    let offset = load.file_size;
     let size = path.len() as u64;
-    program = program.with(Segment {
+    load.file_size += size;
+    load.memory_size += size;
+    let address = load.address + offset;
+    program.code.extend(path);
+    program.with(Segment {
         kind: PT_INTERP,
-        address: load.address + offset,
+        address,
         offset,
         file_size: size,
         memory_size: size,
-    });
-    program.bytes()
+    })
 }
 
 /// A sound program with one more segment at `address`.

@@ -8,13 +8,14 @@
 //! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
 //!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
-//!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`, `user.ARCH.plugin.CASE`,
-//!   `user.ARCH.conflicts.CASE`, `user.ARCH.labs.CASE`, `user.ARCH.scene.CASE`: programs, the same
-//!   under other settings, bad input, a debugger, keys typed at the shell, programs that exhaust
-//!   resources, how long calls keep the machine, foreign programs, what the plugin for QEMU counts,
-//!   for which cache lines two CPUs contend, labs of a course, and two processes that are drawn;
-//!   `user.ARCH.smp4.*`: those of them that show more with 4 CPUs; `user.ARCH.smp4.debug.*`: the
-//!   suite and `torture` on the kernel with all checks;
+//!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`, `user.ARCH.foreign.CASE`,
+//!   `user.ARCH.plugin.CASE`, `user.ARCH.conflicts.CASE`, `user.ARCH.labs.CASE`,
+//!   `user.ARCH.scene.CASE`: programs, the same under other settings, bad input, a debugger, keys
+//!   typed at the shell, programs that exhaust resources, how long calls keep the machine, programs
+//!   of others, dynamic ones, what the plugin for QEMU counts, for which cache lines two CPUs
+//!   contend, labs of a course, and two processes that are drawn; `user.ARCH.smp4.*`: those of them
+//!   that show more with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel
+//!   with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;

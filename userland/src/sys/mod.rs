@@ -58,6 +58,7 @@ impl Errno {
             (libc::EINVAL, "EINVAL"),
             (libc::EMFILE, "EMFILE"),
             (libc::ENOTTY, "ENOTTY"),
+            (libc::ELIBBAD, "ELIBBAD"),
             (libc::ETXTBSY, "ETXTBSY"),
             (libc::EFBIG, "EFBIG"),
             (libc::ENOSPC, "ENOSPC"),

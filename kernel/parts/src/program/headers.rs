@@ -1,8 +1,6 @@
 //! Reading the ELF header, the program headers and the name of an interpreter.
 
 use super::{Bytes, Flaw};
-use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use elf::abi;
 use elf::endian::LittleEndian;
@@ -10,7 +8,9 @@ use elf::file::{Class, FileHeader, parse_ident};
 use elf::segment::{ProgramHeader, SegmentTable};
 
 /// Bytes of an ELF header.
-pub(super) const HEADER: usize = 64;
+pub const HEADER: usize = 64;
+/// PATH_MAX, with the NUL.
+const MAX_PATH: u64 = 4096;
 /// Bytes of a program header.
 const PROGRAM_HEADER: usize = 56;
 
@@ -58,9 +58,29 @@ pub(super) fn read_program_headers(
     Ok(fallible::collect(table.iter())?)
 }
 
-pub(super) fn read_interpreter(file: &impl Bytes, header: &ProgramHeader) -> String {
-    let mut bytes = vec![0; header.p_filesz.min(256) as usize];
-    let len = file.read_at(header.p_offset, &mut bytes);
-    let end = bytes[..len].iter().position(|b| *b == 0).unwrap_or(len);
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+/// PT_INTERP's name, up to its first NUL. As on Linux it has a byte at least, and a NUL at its end.
+pub(super) fn read_interpreter(
+    file: &impl Bytes,
+    segment: usize,
+    header: &ProgramHeader,
+) -> Result<Vec<u8>, Flaw> {
+    if !(2..=MAX_PATH).contains(&header.p_filesz) {
+        return Err(Flaw::Headers(
+            "the name of its interpreter has no usable length",
+        ));
+    }
+    let mut name = fallible::filled(0, header.p_filesz as usize)?;
+    if file.read_at(header.p_offset, &mut name) < name.len() {
+        return Err(Flaw::Truncated {
+            segment,
+            end: header.p_offset.saturating_add(header.p_filesz),
+            len: file.size(),
+        });
+    }
+    if name.last() != Some(&0) {
+        return Err(Flaw::Headers("the name of its interpreter does not end"));
+    }
+    let end = name.iter().position(|b| *b == 0);
+    name.truncate(end.unwrap_or_default());
+    Ok(name)
 }

@@ -3,9 +3,9 @@
 mod headers;
 mod segments;
 
+pub use headers::HEADER;
 pub use segments::Segment;
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use elf::abi;
 use fallible::OutOfMemory;
@@ -27,6 +27,8 @@ pub struct Program {
     pub header_count: u64,
     /// The largest alignment that a segment wants.
     pub align: u64,
+    /// PT_INTERP: the path of the program that loads this one's libraries and starts it.
+    pub interpreter: Option<Vec<u8>>,
     /// PT_GNU_STACK: whether the stack is to be executable.
     pub executable_stack: bool,
 }
@@ -57,8 +59,6 @@ pub enum Flaw {
     NotElf,
     /// It is for another machine (its e_machine).
     Machine(u16),
-    /// It names an interpreter (PT_INTERP), and programs here are static.
-    Interpreter(String),
     /// The file ends before the segment does.
     Truncated {
         /// Which one, by its place in the table.
@@ -89,9 +89,8 @@ impl Program {
     pub fn read(file: &impl Bytes, target: &Target) -> Result<Self, Flaw> {
         let header = read_header(file, target.machine)?;
         let headers = read_program_headers(file, &header)?;
-        if let Some(interpreter) = headers.iter().find(|h| h.p_type == abi::PT_INTERP) {
-            return Err(Flaw::Interpreter(read_interpreter(file, interpreter)));
-        }
+        let mut numbered = headers.iter().enumerate();
+        let interpreter = numbered.find(|(_, h)| h.p_type == abi::PT_INTERP);
         let segments = segments::read(&headers, file.size(), target.user_end)?;
         let covers =
             |s: &&Segment| s.offset <= header.e_phoff && header.e_phoff < s.offset + s.file_size;
@@ -113,8 +112,16 @@ impl Program {
                 .unwrap_or(0)
                 .max(PAGE_SIZE),
             executable_stack: stack.map_or(target.executable_stack, |h| h.p_flags & abi::PF_X != 0),
+            interpreter: interpreter
+                .map(|(i, h)| read_interpreter(file, i, h))
+                .transpose()?,
             segments,
         })
+    }
+
+    /// The first linked address, rounded down to the program's alignment.
+    pub fn start(&self) -> u64 {
+        self.segments[0].address & !(self.align - 1)
     }
 
     /// One past the last linked address.

@@ -127,7 +127,35 @@ fn what_is_no_program_for_this_machine() {
     let mut object = program(&[TEXT]);
     object[16] = abi::ET_REL as u8;
     assert!(matches!(read(object), Flaw::Headers(_)));
-    let mut dynamic = program(&[TEXT, (abi::PT_INTERP, 4, 0x800, 0, 8, 8)]);
-    dynamic[0x800..0x807].copy_from_slice(b"/ld.so\0");
-    assert_eq!(read(dynamic), Flaw::Interpreter("/ld.so".into()));
+}
+
+/// A program with `bytes` at 0x800 and a PT_INTERP of `size` bytes at `offset`.
+fn dynamic(offset: u64, size: u64, bytes: &[u8]) -> Result<Program, Flaw> {
+    let interp = (abi::PT_INTERP, 4, offset, 0, size, size);
+    // Of two the first counts.
+    let mut file = program(&[TEXT, interp, (abi::PT_INTERP, 4, 0, 0, 0, 0)]);
+    file[0x800..0x800 + bytes.len()].copy_from_slice(bytes);
+    Program::read(&file, &TARGET)
+}
+
+#[test]
+fn the_interpreter_is_what_the_first_header_names() {
+    let name = |size, bytes| dynamic(0x800, size, bytes).map(|program| program.interpreter);
+    assert_eq!(name(7, b"/ld.so\0"), Ok(Some(b"/ld.so".to_vec())));
+    assert_eq!(name(7, b"/ld\0so\0"), Ok(Some(b"/ld".to_vec())));
+    assert_eq!(name(2, b"\0\0"), Ok(Some(Vec::new())));
+    let plain = Program::read(&program(&[TEXT]), &TARGET);
+    assert_eq!(plain.map(|program| program.interpreter), Ok(None));
+    for size in [0, 1, 6, 4097, u64::MAX] {
+        assert!(
+            matches!(name(size, b"/ld.so\0"), Err(Flaw::Headers(_))),
+            "{size}"
+        );
+    }
+    let (segment, len) = (1, 0x1000);
+    for offset in [0xffa, 0x1000, u64::MAX] {
+        let end = offset.saturating_add(7);
+        let cut = Flaw::Truncated { segment, end, len };
+        assert_eq!(dynamic(offset, 7, b"").expect_err("it is refused"), cut);
+    }
 }

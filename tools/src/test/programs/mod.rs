@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod c;
+mod foreign;
 mod speedup;
 mod stress;
 
@@ -36,6 +37,8 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
             c::check(machine(), compiler, &c::THREADS)
         });
     }
+    let of_foreign = |case: &str| format!("{}.foreign.{case}", super::name("user", arch, cpus));
+    foreign::run(job, &of_foreign, &machine());
     stress::run(job, &name, built, &machine());
     if cpus == 1 {
         job.case(name("busybox"), || busybox(machine()));

@@ -89,7 +89,7 @@ fn output(path: &str, args: &[&str], env: &[&str]) -> Result<(Status, String), S
 }
 
 /// What exec says to a file of these bytes.
-fn refusal(name: &str, bytes: &[u8]) -> Result<String, Stop> {
+pub fn refusal(name: &str, bytes: &[u8]) -> Result<String, Stop> {
     std::fs::write(name, bytes)?;
     std::fs::set_permissions(name, std::fs::Permissions::from_mode(0o755))?;
     let path = format!("./{name}");

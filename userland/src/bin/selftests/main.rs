@@ -25,6 +25,7 @@ mod folio_split;
 mod futex;
 mod harness;
 mod helper;
+mod interpreter;
 mod machine;
 mod map;
 mod memfd;
@@ -75,6 +76,7 @@ const FAMILIES: &[&[Test]] = &[
     process::TESTS,
     waiting::TESTS,
     exec::TESTS,
+    interpreter::TESTS,
     signal::TESTS,
     signal_threads::TESTS,
     timers::TESTS,

@@ -1,0 +1,42 @@
+//! Dynamic programs: C of the project's own with glibc and with musl, interpreters that cannot be
+//! used, and Debian's bash, perl, python3 and sqlite3 as they are.
+use crate::arch::Arch;
+use crate::qemu::Machine;
+use crate::test::Job;
+
+mod debian;
+mod dynamic;
+pub mod elf;
+pub mod packages;
+
+/// Runs the cases; with several CPUs only those that have threads.
+pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, machine: &Machine) {
+    for (library, compiler) in super::c::compilers(machine.arch) {
+        for (how, flags) in dynamic::KINDS {
+            job.case(name(&format!("{library}_{how}")), || {
+                dynamic::check(machine.clone(), compiler, how, flags)
+            });
+        }
+    }
+    if machine.smp > 1 {
+        return;
+    }
+    let glibc = compiler_of_glibc(machine.arch);
+    job.case(name("missing_library"), || {
+        dynamic::without_library(machine.clone(), glibc)
+    });
+    for flaw in dynamic::Flaw::ALL {
+        job.case(name(&format!("interpreter_{}", flaw.name())), || {
+            dynamic::bad_interpreter(machine.clone(), glibc, flaw)
+        });
+    }
+    for case in debian::CASES {
+        job.case(name(&format!("debian_{}", case.name)), || {
+            case.check(machine.clone())
+        });
+    }
+}
+
+fn compiler_of_glibc(arch: Arch) -> &'static str {
+    super::c::compilers(arch)[0].1
+}

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// By feature, the folder of each lab.
-const LABS: [(&str, &str); 3] = [
+const LABS: [(&str, &str); 4] = [
     ("ORDER", "01-order"),
     ("BUDDY", "02-buddy"),
+    ("ANON", "03-anon"),
     ("CONTPTE", "04-contpte"),
 ];
 

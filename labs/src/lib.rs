@@ -17,6 +17,10 @@ pub mod order;
 #[path = "../02-buddy/lab.rs"]
 pub mod buddy;
 
+#[cfg(feature = "anon")]
+#[path = "../03-anon/lab.rs"]
+pub mod anon;
+
 #[cfg(feature = "contpte")]
 #[path = "../04-contpte/lab.rs"]
 pub mod contpte;
@@ -27,6 +31,9 @@ pub use order as chosen;
 
 #[cfg(feature = "buddy")]
 pub use buddy as chosen;
+
+#[cfg(feature = "anon")]
+pub use anon as chosen;
 
 #[cfg(feature = "contpte")]
 pub use contpte as chosen;

@@ -5,7 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// By feature, the folder of each lab.
-const LABS: [(&str, &str); 2] = [("ORDER", "01-order"), ("CONTPTE", "04-contpte")];
+const LABS: [(&str, &str); 4] = [
+    ("ORDER", "01-order"),
+    ("BUDDY", "02-buddy"),
+    ("ANON", "03-anon"),
+    ("CONTPTE", "04-contpte"),
+];
 
 fn main() {
     let var = |name: &str| env::var_os(name).map(PathBuf::from);

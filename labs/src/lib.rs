@@ -13,6 +13,14 @@ extern crate alloc;
 #[path = "../01-order/lab.rs"]
 pub mod order;
 
+#[cfg(feature = "buddy")]
+#[path = "../02-buddy/lab.rs"]
+pub mod buddy;
+
+#[cfg(feature = "anon")]
+#[path = "../03-anon/lab.rs"]
+pub mod anon;
+
 #[cfg(feature = "contpte")]
 #[path = "../04-contpte/lab.rs"]
 pub mod contpte;
@@ -20,6 +28,12 @@ pub mod contpte;
 /// The one that this was built with, for the program that runs its tests.
 #[cfg(feature = "order")]
 pub use order as chosen;
+
+#[cfg(feature = "buddy")]
+pub use buddy as chosen;
+
+#[cfg(feature = "anon")]
+pub use anon as chosen;
 
 #[cfg(feature = "contpte")]
 pub use contpte as chosen;

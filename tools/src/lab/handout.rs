@@ -1,9 +1,10 @@
 //! `./run.sh lab handout`: a students' repository, which is this one without the answers.
 //!
 //! The folders `answer` are left out. In the kernel's source, what a lab is about stands between
-//! two lines, and the first says what comes in its place:
+//! two lines, and the first says what comes in its place; further ones may follow it:
 //!
 //! ```text
+//! // In handouts of lab 1: let _ = facts;
 //! // In handouts of lab 1: Order(0)
 //! // End of lab 1.
 //! ```
@@ -91,28 +92,35 @@ fn is_answer(name: &str) -> bool {
 
 /// A source file with what is to be written by students replaced.
 fn without(text: &str, labs: &[&Lab]) -> Result<String> {
-    let begin = |line: &str| {
+    // The lab that a line is about, and what it puts in place of what follows.
+    let instead = |line: &str| {
         let words = line.trim().strip_prefix("// In handouts of lab ")?;
         let (number, instead) = words.split_once(": ")?;
         let number = number.parse::<u32>().ok()?;
-        Some((number, instead.to_owned()))
+        let chosen = labs.iter().any(|lab| lab.number == number);
+        let indent = &line[..line.len() - line.trim_start().len()];
+        chosen.then(|| (number, format!("{indent}{instead}\n")))
     };
     let mut new = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let of_chosen =
-            begin(line).filter(|(number, _)| labs.iter().any(|lab| lab.number == *number));
-        let Some((number, instead)) = of_chosen else {
+        let Some((number, first)) = instead(line) else {
             new += line;
             new += "\n";
             continue;
         };
+        new += &first;
         let end = format!("// End of lab {number}.");
-        if !lines.by_ref().any(|line| line.trim() == end) {
+        let mut ended = false;
+        for line in lines.by_ref().take_while(|line| {
+            ended = line.trim() == end;
+            !ended
+        }) {
+            new += &instead(line).map_or_else(String::new, |(_, more)| more);
+        }
+        if !ended {
             bail!("lab {number} has no end");
         }
-        let indent = line.len() - line.trim_start().len();
-        new += &format!("{}{instead}\n", &line[..indent]);
     }
     Ok(new)
 }
@@ -161,10 +169,11 @@ mod tests {
 
     #[test]
     fn a_region_is_replaced_where_its_lab_is_chosen() {
-        let text =
-            "fn f() {\n    // In handouts of lab 1: g()\n    secret();\n    // End of lab 1.\n}\n";
+        let text = "fn f() {\n    // In handouts of lab 1: g();\n    // In handouts of lab 1: h()\n    \
+                    secret();\n    // End of lab 1.\n}\n";
         let one = list::by_number(1).unwrap();
-        assert_eq!(without(text, &[one]).unwrap(), "fn f() {\n    g()\n}\n");
+        let handed_out = "fn f() {\n    g();\n    h()\n}\n";
+        assert_eq!(without(text, &[one]).unwrap(), handed_out);
         assert_eq!(without(text, &[]).unwrap(), text);
         assert!(without("// In handouts of lab 1: g()\n", &[one]).is_err());
     }

@@ -218,6 +218,11 @@ impl Allocator {
         let (table, mut zones) = (&self.table, self.zones.iter().rev());
         let found = match list.filter(|list| list.capacity() != 0) {
             Some(list) => zones.find_map(|zone| {
+                #[cfg(feature = "lab-buddy")]
+                if zone.in_lab() {
+                    zone.refill(table, request, list);
+                    return list.pop();
+                }
                 let mut pieces = Pieces::new();
                 zone.take_pieces(table, request, list.refill_most(), &mut pieces);
                 list.refill(table, &pieces);
@@ -236,6 +241,10 @@ impl Allocator {
             self.drain_own(local);
         }
         if let Some(list) = list.filter(|_| !self.is_tight()) {
+            #[cfg(feature = "lab-buddy")]
+            if self.drain_in_lab(list) && list.push(index) {
+                return;
+            }
             list.remove_oldest(list.surplus(), |blocks| self.give(order, blocks));
             if list.push(index) {
                 return;
@@ -263,7 +272,7 @@ impl Allocator {
 
     /// Notes whether memory is tight. Relaxed: a hint. Each allocation reads the line, so it is
     /// written only when that changes.
-    fn note(&self) {
+    pub(super) fn note(&self) {
         let tight = self.zones.iter().all(Zone::is_tight);
         if tight != self.is_tight() {
             self.tight.store(tight, Ordering::Relaxed);

@@ -33,7 +33,9 @@ pub(super) type Pieces = ArrayVec<(Pfn, Order), BATCH_MAX>;
 pub struct Buddy {
     pub(super) lists: [Lists; Mobility::COUNT],
     pub(super) pageblocks: Pageblocks,
-    free: u64,
+    pub(super) free: u64,
+    #[cfg(feature = "lab-buddy")]
+    pub(super) lab: super::lab::Lab,
 }
 
 /// Whether a frame lies in a free block of whatever order.
@@ -46,7 +48,7 @@ fn in_free_block(table: &FrameTable, pfn: Pfn) -> bool {
 }
 
 /// The blocks of a range, each as large as alignment allows.
-fn largest_blocks(range: PfnRange) -> impl Iterator<Item = (Pfn, Order)> {
+pub(super) fn largest_blocks(range: PfnRange) -> impl Iterator<Item = (Pfn, Order)> {
     let mut next = range.start;
     core::iter::from_fn(move || {
         let at = next;
@@ -69,6 +71,8 @@ impl Buddy {
             lists: [none; Mobility::COUNT],
             pageblocks: Pageblocks::new(span),
             free: 0,
+            #[cfg(feature = "lab-buddy")]
+            lab: super::lab::Lab::default(),
         }
     }
 
@@ -115,6 +119,8 @@ impl Buddy {
         enough: usize,
         pieces: &mut Pieces,
     ) {
+        // In handouts of lab 2: let _ = enough;
+        // In handouts of lab 2: pieces.extend(self.take(table, order, order, mobility));
         let most = Order(order.0 + enough.max(1).ilog2() as u8).min(MAX_ORDER);
         let mut done = 0;
         while done < enough
@@ -123,6 +129,7 @@ impl Buddy {
             pieces.push((pfn, got));
             done += 1 << (got.0 - order.0);
         }
+        // End of lab 2.
     }
 
     /// Takes a block of at least order `least`, the smallest there is, and puts back what exceeds
@@ -134,6 +141,10 @@ impl Buddy {
         most: Order,
         want: Mobility,
     ) -> Option<(Pfn, Order)> {
+        #[cfg(feature = "lab-buddy")]
+        if self.lab.on() {
+            return Some((super::lab::take(self, table, least, want)?, least));
+        }
         let (pfn, found) = match self.smallest(table, least, want) {
             Some((pfn, order)) => {
                 self.unlink(table, pfn, order, want);
@@ -145,11 +156,16 @@ impl Buddy {
         if want == Mobility::Unmovable && found >= PAGEBLOCK {
             self.pageblocks.set(pfn, order, want);
         }
+        // In handouts of lab 2: for n in 1..1 << (found.0 - order.0) {
+        // In handouts of lab 2:     let part = pfn + n * order.pages();
+        // In handouts of lab 2:     self.push(table, part, order, self.home(part, order));
+        // In handouts of lab 2: }
         // The upper halves of what is too large go back, largest first.
         for half in (order.0..found.0).rev().map(Order) {
             let upper = pfn + half.pages();
             self.push(table, upper, half, self.home(upper, half));
         }
+        // End of lab 2.
         self.free -= order.pages();
         Some((pfn, order))
     }
@@ -162,10 +178,15 @@ impl Buddy {
             "block {pfn:?} is not aligned to order {}",
             order.0
         );
+        #[cfg(feature = "lab-buddy")]
+        if self.lab.on() {
+            return super::lab::give(self, table, pfn, order);
+        }
         self.free += order.pages();
         if order >= PAGEBLOCK {
             self.pageblocks.set(pfn, order, Mobility::Movable);
         }
+        // In handouts of lab 2: let home = self.home(pfn, order);
         let (mut pfn, mut order, mut home) = (pfn, order, self.home(pfn, order));
         while order < MAX_ORDER {
             let buddy = Pfn(pfn.0 ^ order.pages());
@@ -182,6 +203,7 @@ impl Buddy {
                 self.pageblocks.set(pfn, order, home);
             }
         }
+        // End of lab 2.
         self.push(table, pfn, order, home);
     }
 
@@ -193,6 +215,11 @@ impl Buddy {
         order: Order,
         blocks: impl Iterator<Item = Pfn>,
     ) {
+        #[cfg(feature = "lab-buddy")]
+        if self.lab.on() {
+            return blocks.for_each(|pfn| self.free(table, pfn, order));
+        }
+        // In handouts of lab 2: blocks.for_each(|pfn| self.free(table, pfn, order));
         let mut blocks = blocks.peekable();
         while let Some(start) = blocks.next() {
             if blocks.peek().is_none() {
@@ -206,6 +233,7 @@ impl Buddy {
             }
             largest_blocks(run).for_each(|(at, order)| self.free(table, at, order));
         }
+        // End of lab 2.
     }
     /// The list that a free block belongs to.
     #[inline]

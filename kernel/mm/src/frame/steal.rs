@@ -8,24 +8,34 @@ use super::table::FrameTable;
 use crate::addr::{Order, Pfn};
 
 impl Buddy {
-    /// Takes a block out of the other mobility's lists.
+    /// Takes a block out of lists of the other mobility.
     pub(super) fn fall_back(
         &mut self,
         table: &FrameTable,
         least: Order,
         want: Mobility,
     ) -> Option<(Pfn, Order)> {
-        let (from, found) = match want {
-            // Filling a gap among the unmovable keeps the pageblock what it is.
-            Mobility::Movable => (
-                Mobility::Unmovable,
-                self.smallest(table, least, Mobility::Unmovable)?,
-            ),
-            Mobility::Unmovable => self.steal(table, least)?,
-        };
+        let (from, found) = self.elsewhere(table, least, want)?;
         let (pfn, order) = found;
         self.unlink(table, pfn, order, from);
         Some(found)
+    }
+
+    /// The block to take where there is none of the wanted mobility, and in whose lists it is.
+    pub(super) fn elsewhere(
+        &mut self,
+        table: &FrameTable,
+        least: Order,
+        want: Mobility,
+    ) -> Option<(Mobility, (Pfn, Order))> {
+        match want {
+            // Filling a gap among the unmovable keeps the pageblock what it is.
+            Mobility::Movable => {
+                let gap = self.smallest(table, least, Mobility::Unmovable)?;
+                Some((Mobility::Unmovable, gap))
+            }
+            Mobility::Unmovable => self.steal(table, least),
+        }
     }
 
     /// Finds movable memory for an unmovable block: a whole pageblock if there is one, else the

@@ -79,7 +79,7 @@ pub struct Zone {
     tight: AtomicBool,
     /// Free frames of the buddy lists, for readers without the lock.
     free: AtomicU64,
-    buddy: Lock<Buddy, { rank::ZONE }>,
+    pub(super) buddy: Lock<Buddy, { rank::ZONE }>,
 }
 
 impl Zone {
@@ -139,16 +139,21 @@ impl Zone {
         most: usize,
         pieces: &mut Pieces,
     ) {
-        let AllocRequest { order, reserve, .. } = request;
         let mut buddy = self.buddy.lock();
-        let users = self.available(&buddy, Reserve::User) >> order.0;
-        let least =
-            u64::from(reserve != Reserve::User && self.available(&buddy, reserve) >> order.0 > 0);
-        let wanted = users.max(least).min(most as u64) as usize;
+        let wanted = self.wanted(&buddy, request, most);
         let mobility = Mobility::of(request.kind);
         // All after one that is cut to fit would be small ones: there is room for the last whole.
-        buddy.take_pieces(table, order, mobility, wanted.div_ceil(2), pieces);
+        buddy.take_pieces(table, request.order, mobility, wanted.div_ceil(2), pieces);
         self.note(&buddy);
+    }
+    /// How many blocks like the one requested a CPU's list may have, of at most `most`.
+    #[inline]
+    pub(super) fn wanted(&self, buddy: &Buddy, request: AllocRequest, most: usize) -> usize {
+        let AllocRequest { order, reserve, .. } = request;
+        let users = self.available(buddy, Reserve::User) >> order.0;
+        let least =
+            u64::from(reserve != Reserve::User && self.available(buddy, reserve) >> order.0 > 0);
+        users.max(least).min(most as u64) as usize
     }
     /// Gives back blocks of 2^order frames, by their indices in the table.
     pub(super) fn free(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32>) {
@@ -172,7 +177,7 @@ impl Zone {
     /// Notes how many frames are free, and whether memory is tight. Relaxed: hints, changed under
     /// the lock.
     #[inline]
-    fn note(&self, buddy: &Buddy) {
+    pub(super) fn note(&self, buddy: &Buddy) {
         self.free.store(buddy.free_frames(), Ordering::Relaxed);
         let mark = if self.is_tight() {
             self.marks.high

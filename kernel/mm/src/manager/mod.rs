@@ -98,6 +98,9 @@ impl<M: Machine> Mm<M> {
         let frames = FrameTable::around(first, frames, counts, free);
         let cpus = machine.cpu().count().max(1);
         let allocator = Allocator::new(frames, free, cpus);
+        let switches = Switches::default();
+        #[cfg(feature = "lab-buddy")]
+        allocator.follow(&switches);
         let take = |kind| {
             let request = AllocRequest {
                 cpu: machine.cpu().id(),
@@ -121,7 +124,7 @@ impl<M: Machine> Mm<M> {
             huge_zero: HugeZero::new(),
             urgent: AtomicU32::new(0),
             thp: Thp::new(cpus),
-            switches: Switches::default(),
+            switches,
             pins: AtomicU64::new(0),
             asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
             ids: Box::new(Apart(Lock::new(Ids::new()))),

@@ -7,8 +7,12 @@ pub use kept::{AccountScheme, Kept, page_counts};
 pub use switches::Switch;
 
 use crate::arch::Level;
+#[cfg(feature = "lab-buddy")]
+use crate::sync::AtomicBool;
 use crate::sync::{AtomicU32, Ordering};
 use ::own::{Batching, MmId};
+#[cfg(feature = "lab-buddy")]
+use alloc::sync::Arc;
 
 /// [`Switch::Fork`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +34,9 @@ pub struct Switches {
     slowly: AtomicU32,
     /// [`Switches::by_page`], as the numbers have it: bit 0 references, bit 1 mappings.
     singly: AtomicU32,
+    /// [`Switches::lab`], for what has no switches.
+    #[cfg(feature = "lab-buddy")]
+    pub(crate) in_lab: Arc<AtomicBool>,
 }
 
 impl Default for Switches {
@@ -41,6 +48,8 @@ impl Default for Switches {
             kept: AtomicU32::new(Kept::of(Switch::initial).0),
             slowly: AtomicU32::new(0),
             singly: AtomicU32::new(0),
+            #[cfg(feature = "lab-buddy")]
+            in_lab: Arc::default(),
         }
     }
 }
@@ -67,6 +76,8 @@ impl Switches {
         self.singly.store(singly, Ordering::Relaxed);
         let slowly = self.fork() == ForkBy::Pte || singly != 0;
         self.slowly.store(slowly.into(), Ordering::Relaxed);
+        #[cfg(feature = "lab-buddy")]
+        self.in_lab.store(self.lab(), Ordering::Relaxed);
     }
     /// [`Switch::Lab`]: whether the code of the lab is in use.
     #[cfg(feature = "lab")]

@@ -15,11 +15,9 @@ impl<M: Machine> Fault<'_, M> {
     /// Maps the zero page for a read; requests a folio for a write.
     pub(super) fn anon_page(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         let orders = self.orders();
-        // In handouts of lab 3: let _ = (Self::zeros, Access::Write);
         if self.access != Access::Write {
             return Ok(self.zeros(cursor, orders)?);
         }
-        // End of lab 3.
         let order = match orders.is_empty() {
             true => Order(0),
             false => self.order(cursor, orders),
@@ -84,12 +82,9 @@ impl<M: Machine> Fault<'_, M> {
             self.mm.count(Event::ZeroPage, 1);
             return Ok(pfn + (self.va - whole.start) / PAGE_SIZE);
         }
-        // In handouts of lab 3: let _ = (Level::Pte, Cursor::<M>::install_zero_page);
-        // In handouts of lab 3: Err(OutOfMemory)
         cursor.prepare(Level::Pte)?;
         cursor.install_zero_page(attrs);
         self.mm.count(Event::ZeroPage, 1);
         Ok(self.mm.zero_page())
-        // End of lab 3.
     }
 }

@@ -116,11 +116,6 @@ impl<M: Machine> Reading<'_, M> {
         if !cursor.is_at_pte() {
             return false;
         }
-        // In handouts of lab 3: let _ = (vma, access, Event::FaultRetry);
-        // In handouts of lab 3: let _ = mutant::on(Mutant::InstallBeside);
-        // In handouts of lab 3: let _ = (Self::attempt, Self::order, is_still_absent::<M>);
-        // In handouts of lab 3: let _ = (discard::<M>, fill::<M>, attrs::<M>, zeroed::<M>);
-        // In handouts of lab 3: false
         let (mm, id) = (&*self.space.mm, &self.space.id);
         // What is read with the table open holds if nobody else had it locked since.
         let mut turn = cursor.turn();
@@ -155,7 +150,6 @@ impl<M: Machine> Reading<'_, M> {
         };
         discard(mm, kept);
         resolved
-        // End of lab 3.
     }
 
     /// Resolves a fault with the table locked as far as that needs no folio: `Err`, and whether it

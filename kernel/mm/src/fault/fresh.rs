@@ -78,23 +78,6 @@ fn retry<M: Machine>(
     mut order: Order,
     mut miss: Miss,
 ) -> Result<Pfn, Resolution> {
-    // In handouts of lab 3: let mm = locked.mm();
-    // In handouts of lab 3: loop {
-    // In handouts of lab 3:     match miss {
-    // In handouts of lab 3:         Miss::Refused => {}
-    // In handouts of lab 3:         Miss::Disturbed(folio) => folio.free(mm),
-    // In handouts of lab 3:     }
-    // In handouts of lab 3:     let most = Order(order.0.checked_sub(1).ok_or(Resolution::NoMem)?);
-    // In handouts of lab 3:     mm.count_folios(order, Stat::AnonFaultFallback, 1);
-    // In handouts of lab 3:     let wants = match attempt(locked, request, most)? {
-    // In handouts of lab 3:         Attempt::Mapped(pfn) => return Ok(pfn),
-    // In handouts of lab 3:         Attempt::Wants(wants) => wants,
-    // In handouts of lab 3:     };
-    // In handouts of lab 3:     match once(locked, request, &wants, None) {
-    // In handouts of lab 3:         Ok(pfn) => return Ok(pfn),
-    // In handouts of lab 3:         Err(why) => (order, miss) = (wants.order, why),
-    // In handouts of lab 3:     }
-    // In handouts of lab 3: }
     let (mm, mut most) = (locked.mm(), PMD_ORDER);
     loop {
         let kept = match miss {
@@ -127,7 +110,6 @@ fn retry<M: Machine>(
             Err(why) => (order, miss) = (wants.order, why),
         }
     }
-    // End of lab 3.
 }
 
 /// Allocates the folio, unless `kept` is one, and maps it.
@@ -148,11 +130,6 @@ fn once_here<M: Machine>(
     wants: &Wants,
     kept: Option<Folio>,
 ) -> Result<Pfn, Miss> {
-    // In handouts of lab 3: let _ = |locked: &mut Locked<'_, M>| locked.open(|_| ());
-    // In handouts of lab 3: let _ = (Event::FaultRetry, Miss::Disturbed);
-    // In handouts of lab 3: let _ = mutant::on(Mutant::InstallWithoutLooking);
-    // In handouts of lab 3: let folio = kept.map_or_else(|| zeroed(locked.mm(), wants.order), Ok);
-    // In handouts of lab 3: let folio = folio.map_err(|OutOfMemory| Miss::Refused)?;
     let (folio, undisturbed) = match kept {
         Some(folio) => (Ok(folio), true),
         None => locked.open(|mm| zeroed(mm, wants.order)),
@@ -161,7 +138,6 @@ fn once_here<M: Machine>(
     if !undisturbed && !mutant::on(Mutant::InstallWithoutLooking) {
         return Err(Miss::Disturbed(folio));
     }
-    // End of lab 3.
     install(locked, request, wants, folio).map_err(|OutOfMemory| Miss::Refused)
 }
 

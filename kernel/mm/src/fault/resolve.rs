@@ -64,12 +64,6 @@ impl<M: Machine> AddressSpace<M> {
             tried: true,
             force: false,
         };
-        #[cfg(feature = "lab-anon")]
-        if self.mm.switches().lab()
-            && let Some(result) = super::lab::fault(&mut self.lock(), request)
-        {
-            return result.err().unwrap_or(Resolution::Done);
-        }
         if self.is_shared() && self.fault_beside(addr, access) {
             return Resolution::Done;
         }
@@ -115,12 +109,6 @@ pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
 ) -> Result<Pfn, Resolution> {
-    #[cfg(feature = "lab-anon")]
-    if locked.mm().switches().lab()
-        && let Some(result) = super::lab::fault(locked, request)
-    {
-        result?;
-    }
     match attempt(locked, request, PMD_ORDER)? {
         Attempt::Mapped(pfn) => Ok(pfn),
         Attempt::Wants(wants) => supply(locked, request, wants),

@@ -207,7 +207,8 @@ fn after_signal(number: u64) -> Errno {
             | Sysno::clock_nanosleep
             | Sysno::rt_sigsuspend
             | Sysno::rt_sigtimedwait
-            | Sysno::epoll_pwait,
+            | Sysno::epoll_pwait
+            | Sysno::epoll_pwait2,
         ) => true,
         _ => false,
     };

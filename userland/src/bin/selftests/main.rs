@@ -17,6 +17,8 @@ mod cow;
 mod cpus;
 mod cpus_interrupts;
 mod cpus_memory;
+mod epoll;
+mod event;
 mod exec;
 mod files;
 mod folio;
@@ -86,6 +88,8 @@ const FAMILIES: &[&[Test]] = &[
     pipes::TESTS,
     harness::TESTS,
     sockets::TESTS,
+    epoll::TESTS,
+    event::TESTS,
     socket_messages::TESTS,
     socket_options::TESTS,
     clock::TESTS,

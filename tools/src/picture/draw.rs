@@ -17,18 +17,22 @@ const STYLE: &str = "\
 text { font: 12px system-ui, sans-serif; fill: #22252b } .soft { fill: #5c6370 }
 .paper { fill: #fbfaf7 } .box { fill: #f1efe8; stroke: #d9d6cc } .none { fill: #e4e1d7 }
 .first { fill: #0b63b5 } .second { fill: #c2500a } .both { fill: #6b3fa0 } .zero { fill: #9a9a92 } .table { fill: #c4265e }
-.odd { opacity: .62 } .frozen { fill-opacity: .45 } .edge { fill: none; stroke: #22252b; stroke-width: 1.4 } .line { stroke: #8d8f96; fill: none }
+.frozen { fill-opacity: .45 } .edge { fill: none; stroke: #22252b; stroke-width: 1.4 } .line { stroke: #8d8f96; fill: none }
 @media (prefers-color-scheme: dark) { text { fill: #e4e2dc } .soft { fill: #a2a7b0 }
 .paper { fill: #16181c } .box { fill: #20232a; stroke: #3a3e46 } .none { fill: #2c3038 }
 .first { fill: #62acf0 } .second { fill: #f2934f } .both { fill: #b48be6 } .zero { fill: #7b7f88 } .table { fill: #f0608f }
 .edge { stroke: #e4e2dc } .line { stroke: #7b7f88 } }";
+
+/// An empty cell, again and again.
+const CELLS: &str = "<pattern id=\"cell\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
+    <rect width=\"5\" height=\"5\" class=\"none\"/></pattern>";
 
 /// The colours and what they mean.
 const LEGEND: [(&str, &str); 6] = [
     ("first", "first process"),
     ("second", "second process"),
     ("both", "both"),
-    ("both frozen", "not writable: paler"),
+    ("both frozen", "paler: read-only"),
     ("zero", "zeros"),
     ("table", "page table"),
 ];
@@ -76,6 +80,16 @@ impl Drawing {
         );
     }
 
+    /// So many empty cells at this corner, whole rows.
+    pub fn grid(&mut self, (x, y): (u64, u64), cells: u64) {
+        let (wide, high) = (ROW * CELL, cells / ROW * CELL);
+        let _ = writeln!(
+            self.text,
+            "<svg x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{high}\">\
+             <rect width=\"{wide}\" height=\"{high}\" fill=\"url(#cell)\"/></svg>"
+        );
+    }
+
     /// Cells `first` to `first + count` of a grid at this corner, each a little smaller than its
     /// place.
     pub fn cells(&mut self, (x, y): (u64, u64), first: u64, count: u64, class: &str) {
@@ -112,7 +126,7 @@ impl Drawing {
         let (width, height) = (WIDTH, self.y + GAP);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\">\n\
-             <style>{STYLE}</style>\n<rect width=\"{width}\" height=\"{height}\" class=\"paper\"/>\n{}</svg>\n",
+             <style>{STYLE}</style>\n{CELLS}\n<rect width=\"{width}\" height=\"{height}\" class=\"paper\"/>\n{}</svg>\n",
             self.text
         )
     }

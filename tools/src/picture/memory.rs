@@ -111,7 +111,7 @@ fn one(drawing: &mut Drawing, memory: &Memory, block: u64, x: u64) {
         &format!("frames {first:#x} to {:#x}", first + FRAMES - 1),
     );
     let corner = (x, drawing.y);
-    drawing.cells(corner, 0, FRAMES, "none");
+    drawing.grid(corner, FRAMES);
     for (frame, class) in memory.used.range(first..first + FRAMES) {
         drawing.cells(corner, frame - first, 1, class);
     }

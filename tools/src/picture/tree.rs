@@ -61,7 +61,7 @@ fn pmds(drawing: &mut Drawing, state: &State, entries: &[Entry], x: u64) {
         &format!("pmd: 2 MiB each; the other {rest} entries are empty"),
     );
     let corner = (x, drawing.y);
-    drawing.cells(corner, 0, PMDS, "none");
+    drawing.grid(corner, PMDS);
     for entry in entries.iter().filter(|entry| entry.level == 1) {
         let class = match &entry.to {
             To::Table(_) => "table",
@@ -78,7 +78,7 @@ fn ptes(drawing: &mut Drawing, state: &State, entries: &[Entry], table: &Entry, 
     let index = table.first;
     drawing.words(x, "", &format!("pmd[{index}] {}", leads(&table.to)));
     let corner = (x, drawing.y);
-    drawing.cells(corner, 0, ENTRIES, "none");
+    drawing.grid(corner, ENTRIES);
     let inside = |entry: &&Entry| {
         entry.level == 0 && table.range.0 <= entry.range.0 && entry.range.0 < table.range.1
     };

@@ -9,6 +9,7 @@ pub mod args;
 pub mod backports;
 pub mod bench;
 pub mod book;
+pub mod browser;
 pub mod build;
 pub mod compare;
 pub mod conflicts;

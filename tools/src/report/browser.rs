@@ -2,66 +2,24 @@
 //! and on paper.
 use super::html;
 use super::page::{page, tests::sample};
+use crate::browser::{self, theme};
 use crate::workspace::Temporary;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// What the browser's programs are called.
-const NAMES: [&str; 4] = [
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-];
 
 fn find() -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    let mut all =
-        std::env::split_paths(&folders).flat_map(|folder| NAMES.map(|name| folder.join(name)));
-    let found = all.find(|file| file.is_file());
+    let found = browser::find();
     if found.is_none() {
-        eprintln!("not tried: no {} in PATH", NAMES.join(", "));
+        eprintln!("not tried: no {} in PATH", browser::NAMES.join(", "));
     }
     found
 }
 
 /// What the browser prints, with these options, of this page.
 fn open(browser: &Path, options: &[String], page: &str) -> Vec<u8> {
-    let folder = Temporary::folder("browser").unwrap();
-    let file = folder.path().join("page.html");
-    fs::write(&file, page).unwrap();
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--no-first-run",
-        ])
-        // It shows nothing but our page, and containers have no sandbox.
-        .arg("--no-sandbox")
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.path().join("profile").display()
-        ))
-        .args(options)
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output.stdout
-}
-
-/// The option for a theme: the browser's numbers of `prefers-color-scheme`.
-fn theme(dark: bool) -> String {
-    format!(
-        "--blink-settings=preferredColorScheme={}",
-        if dark { 0 } else { 1 }
-    )
+    let file = Temporary::file("html", page.as_bytes()).unwrap();
+    let address = format!("file://{}", file.path().display());
+    browser::open(browser, options, &address).unwrap()
 }
 
 /// What a reader sees.

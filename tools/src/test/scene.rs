@@ -2,6 +2,7 @@
 use super::Job;
 use crate::arch::Arch;
 use crate::bench;
+use crate::browser;
 use crate::build::Built;
 use crate::picture::{self, State};
 use crate::play;
@@ -10,6 +11,7 @@ use crate::test::outcome::Outcome;
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// For a boot and a few steps.
@@ -18,7 +20,19 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The cases of one architecture.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
     job.case(format!("user.{arch}.scene.steps"), || steps(arch, built));
-    job.case(format!("user.{arch}.scene.play"), || page(arch, built));
+    job.case(format!("user.{arch}.scene.play"), || {
+        with_server(arch, built, questions)
+    });
+    job.case(
+        format!("user.{arch}.scene.browser"),
+        || match browser::find() {
+            Some(browser) => with_server(arch, built, |port| seen(&browser, port)),
+            None => {
+                let names = browser::NAMES.join(", ");
+                Ok(Outcome::Skipped(format!("no {names} in PATH")))
+            }
+        },
+    );
 }
 
 /// The states after some steps.
@@ -105,13 +119,13 @@ fn ask(port: u16, method: &str, path: &str, host: &str, body: &str) -> Result<(S
     ))
 }
 
-/// The page, its steps, and what is not for everybody.
-fn page(arch: Arch, built: &Built) -> Result<Outcome> {
+/// Serves a new scene while `f` asks at its port.
+fn with_server(arch: Arch, built: &Built, f: impl FnOnce(u16) -> Result<()>) -> Result<Outcome> {
     let server = play::listen(0)?;
     let port = server.server_addr().to_ip().context("a port")?.port();
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| play::serve(&server, play::Scene::start(arch, built)?));
-        let asked = questions(port);
+        let asked = f(port);
         server.unblock();
         serving.join().ok().context("the server died")??;
         asked
@@ -119,6 +133,35 @@ fn page(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The page in a browser: its script has the steps done, and shows the last one.
+fn seen(browser: &Path, port: u16) -> Result<()> {
+    let steps = "size+64,map+0-1023,write+0-40,fork,child+write+3,jump,write+20";
+    let address = format!("http://127.0.0.1:{port}/?{steps}");
+    for dark in [false, true] {
+        let options = [
+            "--dump-dom".to_owned(),
+            // Of the page's own clock, which stands still while it waits for an answer.
+            "--virtual-time-budget=10000".to_owned(),
+            browser::theme(dark),
+        ];
+        let text = String::from_utf8(browser::open(browser, &options, &address)?)?;
+        ensure!(text.contains("data-ready=\"yes\""), "{text}");
+        let (_, body) = text.split_once("<body").context("no body")?;
+        ensure!(
+            body.contains("<svg") && body.contains(">write 20</text>"),
+            "{body}"
+        );
+        ensure!(body.matches("<li>").count() == 7, "{body}");
+        ensure!(
+            body.matches("class=\"bad\"").count() == if dark { 2 } else { 1 },
+            "{body}"
+        );
+        ensure!(body.contains("<td>instructions</td>"), "{body}");
+    }
+    Ok(())
+}
+
+/// The page, its steps, and what is not for everybody.
 fn questions(port: u16) -> Result<()> {
     let local = format!("127.0.0.1:{port}");
     let get = |path: &str, host: &str| ask(port, "GET", path, host, "");

@@ -43,7 +43,8 @@ const X86_64: [Case; 2] = [
         words: "",
         core: "zen4",
         // Four pages that lie side by side are one entry. Whether single pages that were touched
-        // one after the other do, at an address of their kind, depends on where the free ones begin.
+        // one after the other do, at an address of their kind, depends on where the free ones
+        // begin.
         rates: &[(64, PAGES / 4, 3072 - 32)],
     },
     Case {

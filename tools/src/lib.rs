@@ -12,7 +12,10 @@ pub mod book;
 pub mod browser;
 pub mod build;
 pub mod compare;
+pub mod compat;
+pub mod compilers;
 pub mod conflicts;
+pub mod debian;
 pub mod doctor;
 pub mod executable;
 pub mod firmware;
@@ -68,6 +71,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
+        Some(Command::Compat(args)) => compat::compat(&args),
         Some(Command::Conflicts(args)) => conflicts::conflicts(&args),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 mod book;
 mod compare;
+mod compat;
 mod conflicts;
 mod image;
 mod lab;
@@ -21,6 +22,7 @@ mod test;
 
 pub use book::BookArgs;
 pub use compare::{Choice, CompareArgs, Set, Side};
+pub use compat::CompatArgs;
 pub use conflicts::ConflictsArgs;
 pub use image::{ImageArgs, Medium};
 pub use lab::{CollectArgs, GradeArgs, HandoutArgs, LabArgs, LabCommand};
@@ -62,6 +64,9 @@ pub enum Command {
     Bench(BenchArgs),
     /// Measures the same program on Quire and on Linux, in turn: guest instructions and their ratio
     Compare(CompareArgs),
+    /// Runs Linux's own tests of memory management on Quire and on Linux, and prints where they
+    /// differ
+    Compat(CompatArgs),
     /// Prints which pairs of operations on memory two CPUs can do without a cache line that both
     /// contend for, and whose the lines of the others are
     Conflicts(ConflictsArgs),

@@ -39,55 +39,61 @@ impl Apt {
         command
     }
 
-    /// The kernels that the servers have now. A suite that a server does not have is no error;
-    /// `apt-get` names it when nothing is found.
+    /// The kernels that the servers have now.
     pub fn kernels(&self) -> Result<Vec<Package>> {
+        Ok(packages(&self.search("its kernels", KERNELS)?))
+    }
+
+    /// The records (deb-control(5)) of the packages that the servers have now and whose names fit.
+    /// A suite that a server does not have is no error; `apt-get` names it when nothing is found.
+    pub fn search(&self, what: &str, names: &str) -> Result<String> {
         let mut update = self.command("apt-get");
         update.args(["update", "-q"]);
-        let updated = progress::step("asking the distribution for its kernels", &mut update);
+        let updated = progress::step(&format!("asking the distribution for {what}"), &mut update);
         let mut search = self.command("apt-cache");
-        search.args(["search", "--full", "--names-only", KERNELS]);
-        let found = progress::step("searching the distribution's kernels", &mut search)?;
-        let found = packages(&String::from_utf8_lossy(&found));
+        search.args(["search", "--full", "--names-only", names]);
+        let found = progress::step(&format!("searching {what}"), &mut search)?;
         match updated {
             Err(error) if found.is_empty() => Err(error),
-            _ => Ok(found),
+            _ => Ok(String::from_utf8_lossy(&found).into_owned()),
         }
     }
 
-    /// Puts the kernel of a package into `file`; apt checks what it downloads against the signed
-    /// lists.
-    pub fn unpack(&self, package: &Package, scratch: &Path, file: &Path) -> Result<()> {
-        let name = format!(
-            "{}:{}={}",
-            package.name,
-            debian(package.arch),
-            package.version
-        );
-        let mut download = self.command("apt-get");
-        download
-            .args(["download", "-q", &name])
-            .current_dir(scratch);
-        progress::step(&format!("downloading {}", package.name), &mut download)?;
-        let deb = only(scratch, "deb")?;
-        let tree = scratch.join("tree");
-        let mut extract = Command::new("dpkg-deb");
-        extract.arg("-x").arg(&deb).arg(&tree);
-        progress::step(&format!("unpacking {}", package.name), &mut extract)?;
-        let kernel =
-            kernel_in(&tree).with_context(|| format!("there is no vmlinuz in {}", package.name))?;
+    /// Puts the kernel of a package into `file`.
+    pub fn unpack_kernel(&self, package: &Package, scratch: &Path, file: &Path) -> Result<()> {
+        let Package {
+            name,
+            version,
+            arch,
+        } = package;
+        let named = format!("{name}:{}={version}", debian(*arch));
+        let tree = self.unpack(&[&named], scratch)?;
+        let kernel = kernel_in(&tree).with_context(|| format!("there is no vmlinuz in {name}"))?;
         fs::copy(&kernel, file).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(())
     }
-}
 
-/// The file in `folder` of this kind.
-fn only(folder: &Path, kind: &str) -> Result<PathBuf> {
-    let files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut files = files.filter(|path| path.extension().is_some_and(|have| have == kind));
-    files
-        .next()
-        .with_context(|| format!("apt-get left no .{kind} file"))
+    /// The files of packages, in a folder below `scratch`; apt checks what it downloads against the
+    /// signed lists.
+    pub fn unpack(&self, packages: &[&str], scratch: &Path) -> Result<PathBuf> {
+        let mut download = self.command("apt-get");
+        download.args(["download", "-q"]).args(packages);
+        download.current_dir(scratch);
+        progress::step(
+            &format!("downloading {}", packages.join(", ")),
+            &mut download,
+        )?;
+        let tree = scratch.join("tree");
+        for entry in fs::read_dir(scratch)? {
+            let deb = entry?.path();
+            if deb.extension().is_some_and(|kind| kind == "deb") {
+                let mut extract = Command::new("dpkg-deb");
+                extract.arg("-x").arg(&deb).arg(&tree);
+                progress::step(&format!("unpacking {}", packages.join(", ")), &mut extract)?;
+            }
+        }
+        Ok(tree)
+    }
 }
 
 /// Below the modules in newer packages, in /boot in older ones.

@@ -58,13 +58,30 @@ impl Package {
 
 const BINARY: &str = "linux-binary-";
 
-/// The packages with a kernel among apt's records (deb-control(5), one stanza each).
+/// The packages with a kernel among apt's records.
 pub fn packages(records: &str) -> Vec<Package> {
-    let of = |stanza: &str| {
+    named(records)
+        .filter_map(|(name, version)| Package::named(name, version))
+        .collect()
+}
+
+/// The name and the version of each of apt's records (deb-control(5), one stanza each).
+fn named(records: &str) -> impl Iterator<Item = (&str, &str)> {
+    records.split("\n\n").filter_map(|stanza| {
         let field = |name| stanza.lines().find_map(|line| line.strip_prefix(name));
-        Package::named(field("Package: ")?, field("Version: ")?)
+        Some((field("Package: ")?, field("Version: ")?))
+    })
+}
+
+/// The name and the version of the newest source among apt's records.
+pub fn newest_source(records: &str) -> Option<(&str, &str)> {
+    let release = |name: &str| -> Option<Vec<u64>> {
+        let numbers = name.strip_prefix("linux-source-")?.split('.');
+        numbers.map(|number| number.parse().ok()).collect()
     };
-    records.split("\n\n").filter_map(of).collect()
+    let sources = named(records).filter_map(|found| Some((release(found.0)?, found)));
+    let newest = sources.max_by(|one, other| one.0.cmp(&other.0));
+    newest.map(|(_, found)| found)
 }
 
 /// The newest release that there is for all of these machines: a package for each, in their order.
@@ -131,6 +148,15 @@ mod tests {
         assert_eq!(chosen(&names[..2], &[Arch::Aarch64]), [names[1]]);
         assert!(chosen(&names, &[Arch::X86_64]).is_empty());
         assert!(chosen(&[], &Arch::ALL).is_empty());
+    }
+
+    #[test]
+    fn the_newest_source_by_number() {
+        let stanza = |name: &&str| format!("Package: linux-source-{name}\nVersion: {name}.1-1\n");
+        let records = ["6.9", "6.12", "6.12-rt"].each_ref().map(stanza).join("\n");
+        let newest = newest_source(&records);
+        assert_eq!(newest, Some(("linux-source-6.12", "6.12.1-1")));
+        assert_eq!(newest_source(""), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod apt;
 mod choose;
 mod format;
+mod source;
 
 use crate::UsageError;
 use crate::arch::Arch;
@@ -12,6 +13,8 @@ use choose::Package;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+pub use source::{ORIGIN, Tests, tests};
 
 /// What Linux is measured with: it is at its best so. x86_64 has to do without `nokaslr`: Linux
 /// there hands it on to init.
@@ -126,7 +129,7 @@ fn download(arches: &[Arch]) -> Result<Vec<Package>> {
     for package in &packages {
         let scratch = Temporary::folder("kernel")?;
         let raw = scratch.path().join("vmlinuz");
-        apt.unpack(package, scratch.path(), &raw)?;
+        apt.unpack_kernel(package, scratch.path(), &raw)?;
         let bytes = fs::read(&raw)?;
         let (arch, image) = format::loadable(&bytes).context(package.name.clone())?;
         keep(arch, &file_name(package), &image)?;

@@ -11,26 +11,6 @@ use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Which C compilers make static programs for `arch` on this host, and for which library.
-pub fn compilers(arch: Arch) -> &'static [(&'static str, &'static str)] {
-    match arch {
-        Arch::X86_64 if std::env::consts::ARCH == "x86_64" => {
-            &[("glibc", "gcc"), ("musl", "musl-gcc")]
-        }
-        Arch::X86_64 => &[
-            ("glibc", "x86_64-linux-gnu-gcc"),
-            ("musl", "x86_64-linux-musl-gcc"),
-        ],
-        Arch::Aarch64 if std::env::consts::ARCH == "aarch64" => {
-            &[("glibc", "gcc"), ("musl", "musl-gcc")]
-        }
-        Arch::Aarch64 => &[
-            ("glibc", "aarch64-linux-gnu-gcc"),
-            ("musl", "aarch64-linux-musl-gcc"),
-        ],
-    }
-}
-
 /// A program in `tests/c`.
 pub struct Source {
     name: &'static str,

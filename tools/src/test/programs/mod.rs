@@ -4,6 +4,7 @@ use super::Job;
 use super::session::Session;
 use crate::arch::Arch;
 use crate::build::Built;
+use crate::compilers;
 use crate::executable;
 use crate::guest::End;
 use crate::initramfs::Archive;
@@ -29,7 +30,7 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
         machine.smp = cpus;
         machine
     };
-    for (library, compiler) in c::compilers(arch) {
+    for (library, compiler) in compilers::of(arch) {
         job.case(name(&format!("c_{library}")), || {
             c::check(machine(), compiler, &c::LINUX)
         });

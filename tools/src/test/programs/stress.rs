@@ -1,9 +1,10 @@
 //! stress-ng: a static one of the host's, or Debian's package with its libraries.
 use super::super::{Job, console};
-use super::foreign::{elf, packages};
+use super::foreign::elf;
 use super::{find_static, skipped};
 use crate::arch::Arch;
 use crate::build::Built;
+use crate::debian;
 use crate::guest::End;
 use crate::initramfs::{Archive, default_archive};
 use crate::qemu::Machine;
@@ -118,7 +119,7 @@ struct Package(BTreeMap<String, PathBuf>);
 impl Package {
     fn of(arch: Arch) -> Result<Package> {
         let variable = format!("QUIRE_STRESS_NG_{}", arch.name().to_uppercase());
-        let root = packages::root(arch, "stress-ng", &["stress-ng"]).with_context(|| {
+        let root = debian::root(arch, "stress-ng", &["stress-ng"]).with_context(|| {
             format!("no static stress-ng for {arch} on this host ({variable} may name one)")
         })?;
         let mut files = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! Debian's own programs, dynamic as they are packed: a shell script as /init starts them.
-use super::packages;
+use crate::debian;
 use crate::guest::End;
 use crate::qemu::Machine;
 use crate::rootfs;
@@ -135,7 +135,7 @@ ok
 impl Case {
     /// Boots it.
     pub fn check(&self, mut machine: Machine) -> Result<Outcome> {
-        let root = match packages::root(machine.arch, NAME, &PACKAGES) {
+        let root = match debian::root(machine.arch, NAME, &PACKAGES) {
             Ok(root) => root,
             Err(why) => return skipped(&format!("{why:#}")),
         };

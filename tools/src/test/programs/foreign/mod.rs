@@ -1,17 +1,17 @@
 //! Dynamic programs: C of the project's own with glibc and with musl, interpreters that cannot be
 //! used, and Debian's bash, perl, python3 and sqlite3 as they are.
 use crate::arch::Arch;
+use crate::compilers;
 use crate::qemu::Machine;
 use crate::test::Job;
 
 mod debian;
 mod dynamic;
 pub mod elf;
-pub mod packages;
 
 /// Runs the cases; with several CPUs only those that have threads.
 pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, machine: &Machine) {
-    for (library, compiler) in super::c::compilers(machine.arch) {
+    for (library, compiler) in compilers::of(machine.arch) {
         for (how, flags) in dynamic::KINDS {
             job.case(name(&format!("{library}_{how}")), || {
                 dynamic::check(machine.clone(), compiler, how, flags)
@@ -38,5 +38,5 @@ pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, machine: &Machine) {
 }
 
 fn compiler_of_glibc(arch: Arch) -> &'static str {
-    super::c::compilers(arch)[0].1
+    compilers::of(arch)[0].1
 }

@@ -1,0 +1,89 @@
+//! One program on one kernel.
+use super::list;
+use super::make::Programs;
+use super::results::{ENDED, Ran};
+use crate::arch::Arch;
+use crate::args::Side;
+use crate::build::Built;
+use crate::initramfs::default_archive;
+use crate::linux::{self, Kernel};
+use crate::qemu::Machine;
+use crate::test::console;
+use crate::workspace::Temporary;
+use anyhow::{Context, Result};
+use std::fs;
+use std::time::Duration;
+
+/// How long a kernel may take to the program's start: Linux's is slow on a busy host.
+const START: Duration = Duration::from_secs(120);
+/// The memory and the CPUs of a machine.
+const MEMORY: &str = "2G";
+const CPUS: u32 = 2;
+
+/// Both kernels of one machine, and the tests for it.
+pub struct Kernels {
+    /// For which.
+    pub arch: Arch,
+    /// Quire.
+    pub quire: Built,
+    /// Linux.
+    pub linux: Kernel,
+    /// The tests.
+    pub tests: Programs,
+}
+
+impl Kernels {
+    /// Runs a program for at most so long.
+    pub fn run(&self, side: Side, program: &str, limit: Duration) -> Result<Ran> {
+        let mut archive = default_archive(&self.quire.programs)?;
+        let bytes = fs::read(self.tests.folder.join(program)).context(program.to_owned())?;
+        archive.directory("mm")?;
+        archive.file(&format!("mm/{program}"), 0o755, &bytes)?;
+        archive.file("mm/script", 0o644, script(program).as_bytes())?;
+        let archive = Temporary::file("cpio", &archive.finish()?)?;
+        let image = match side {
+            Side::Quire => self.quire.image.clone(),
+            Side::Linux => self.linux.image.clone(),
+        };
+        let mut machine = Machine::new(self.arch, image);
+        machine.mem = MEMORY.to_owned();
+        machine.smp = CPUS;
+        machine.initramfs = Some(archive.path().to_owned());
+        let run = "sh /mm/script";
+        machine.command_line = match side {
+            Side::Quire => format!("quiet quire.noinput -- {run}"),
+            Side::Linux => linux::words(self.arch, run),
+        };
+        let limit = limit + START;
+        let boot = console::watch_patiently(&machine, limit, limit, |_| {})?;
+        Ok(Ran::of(&boot))
+    }
+}
+
+/// What the tests' own script prepares, as far as a kernel has it; then the program.
+fn script(program: &str) -> String {
+    format!(
+        "mkdir /dev/shm\n\
+         mount tmpfs /dev/shm\n\
+         mount debugfs /sys/kernel/debug\n\
+         echo 256 > /proc/sys/vm/nr_hugepages\n\
+         cd /mm\n\
+         {}\n\
+         echo {ENDED}$?\n",
+        list::line(program)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_ends_with_the_status() {
+        let script = script("cow");
+        assert!(
+            script.ends_with("./cow\necho compat: it ended with $?\n"),
+            "{script}"
+        );
+    }
+}

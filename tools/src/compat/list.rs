@@ -1,0 +1,69 @@
+//! Which programs are run, with which arguments.
+use crate::UsageError;
+use crate::words;
+
+/// Arguments of programs that want some: those of the tests' own script.
+const ARGUMENTS: [(&str, &str); 4] = [
+    ("uffd-stress", "anon 20 16"),
+    ("transhuge-stress", "-d 20"),
+    ("ksm_tests", "-M -p 10"),
+    ("khugepaged", "all:anon"),
+];
+
+/// Programs that are not run, and why.
+pub const LEFT_OUT: [(&str, &str); 3] = [
+    (
+        "gup_test",
+        "it asks a driver that distributions do not build",
+    ),
+    (
+        "hmm-tests",
+        "it asks a driver that distributions do not build",
+    ),
+    (
+        "write_to_hugetlbfs",
+        "a part of a script about control groups",
+    ),
+];
+
+/// The programs to run of those that were built, in order.
+pub fn chosen<'a>(built: &'a [String], only: &[String]) -> Result<Vec<&'a str>, UsageError> {
+    let left_out = |name: &str| LEFT_OUT.iter().any(|(program, _)| *program == name);
+    let mut all: Vec<&str> = built
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !left_out(name))
+        .collect();
+    all.sort_unstable();
+    words::check("--only", only.iter().map(String::as_str), &all)?;
+    all.retain(|name| only.is_empty() || only.iter().any(|wanted| wanted == name));
+    Ok(all)
+}
+
+/// A program and its arguments.
+pub fn line(program: &str) -> String {
+    let found = ARGUMENTS.iter().find(|(name, _)| *name == program);
+    let arguments = found.map_or("", |(_, arguments)| arguments);
+    format!("./{program} {arguments}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_run() {
+        let built = ["cow", "gup_test", "uffd-stress"].map(str::to_owned);
+        assert_eq!(chosen(&built, &[]).unwrap(), ["cow", "uffd-stress"]);
+        let only = |name: &str| chosen(&built, &[name.to_owned()]);
+        assert_eq!(only("cow").unwrap(), ["cow"]);
+        assert!(
+            only("ufd-stress")
+                .unwrap_err()
+                .0
+                .contains("did you mean uffd-stress?")
+        );
+        assert_eq!(line("cow"), "./cow");
+        assert_eq!(line("uffd-stress"), "./uffd-stress anon 20 16");
+    }
+}

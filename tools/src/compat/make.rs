@@ -1,0 +1,123 @@
+//! Builds the tests for one machine: static programs, by the tests' own makefile.
+use crate::arch::Arch;
+use crate::compilers;
+use crate::debian;
+use crate::linux::{ORIGIN, Tests};
+use crate::progress;
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+/// What was built.
+#[derive(Debug)]
+pub struct Programs {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// By name.
+    pub names: Vec<String>,
+}
+
+/// Libraries that some of the tests want, as Debian's packages; of each, the headers and the
+/// archive.
+const LIBRARIES: [(&str, &[&str], &str); 2] = [
+    ("libcap-dev", &["sys/capability.h"], "libcap.a"),
+    (
+        "libnuma-dev",
+        &["numa.h", "numaif.h", "numacompat1.h"],
+        "libnuma.a",
+    ),
+];
+
+/// Builds the tests, unless they are there. Those that cannot be built are said and left out.
+pub fn build(tests: &Tests, arch: Arch) -> Result<Programs> {
+    let folder = workspace::target().join("compat").join(arch.name());
+    let mark = folder.join(ORIGIN);
+    if fs::read_to_string(&mark).is_ok_and(|origin| origin == tests.origin) {
+        return programs(folder);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let out = folder.join("programs");
+    fs::create_dir_all(&out)?;
+    let libraries = folder.join("libraries");
+    if let Err(error) = self::libraries(arch, &libraries) {
+        eprintln!("run.sh: tests that need libcap or libnuma are left out: {error:#}");
+    }
+    let mut make = make(tests, arch, &out, &libraries)?;
+    let made = progress::during(&format!("building Linux's tests for {arch}"), || {
+        make.output()
+    });
+    let made = made.context("cannot start make")?;
+    let errors = String::from_utf8_lossy(&made.stderr);
+    let programs = programs(folder)?;
+    ensure!(!programs.names.is_empty(), "none could be built:\n{errors}");
+    for line in errors.lines().filter(|line| line.contains("error: ")) {
+        eprintln!("run.sh: {arch}: {line}");
+    }
+    fs::write(mark, &tests.origin)?;
+    Ok(programs)
+}
+
+fn make(tests: &Tests, arch: Arch, out: &Path, libraries: &Path) -> Result<Command> {
+    let (_, compiler) = compilers::of(arch)[0];
+    let (name, triple) = match arch {
+        Arch::X86_64 => ("x86_64", "x86_64-linux-gnu"),
+        Arch::Aarch64 => ("arm64", "aarch64-linux-gnu"),
+    };
+    let include = tests.folder.join("usr/include");
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut make = Command::new("make");
+    // -B: the configuration of another machine may be there.
+    make.args(["-B", "-k", &format!("-j{cpus}"), "-C"]);
+    make.arg(tests.makefile());
+    let paths = [
+        ("OUTPUT", out),
+        ("top_srcdir", &tests.folder),
+        ("ARCH", Path::new(name)),
+        ("CC", Path::new(compiler)),
+    ];
+    make.args(paths.map(|(variable, value)| format!("{variable}={}", value.display())));
+    let (include, libraries) = (include.display(), libraries.display());
+    make.arg(format!(
+        "KHDR_INCLUDES=-isystem {include}/{triple} -isystem {include}"
+    ));
+    make.arg(format!(
+        "EXTRA_CFLAGS=-static -w -isystem {libraries} -L{libraries}"
+    ));
+    Ok(make)
+}
+
+/// Puts the libraries' files into one folder.
+fn libraries(arch: Arch, folder: &Path) -> Result<()> {
+    let packages = LIBRARIES.map(|(package, ..)| package);
+    let root = debian::root(arch, "compat-libraries", &packages)?;
+    fs::create_dir_all(folder.join("sys"))?;
+    let triple = format!("{arch}-linux-gnu");
+    for (_, headers, archive) in LIBRARIES {
+        for header in headers {
+            let from = root.join("usr/include").join(header);
+            fs::copy(&from, folder.join(header)).with_context(|| from.display().to_string())?;
+        }
+        let from = root.join("usr/lib").join(&triple).join(archive);
+        fs::copy(&from, folder.join(archive)).with_context(|| from.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The programs in a folder that was built.
+fn programs(folder: PathBuf) -> Result<Programs> {
+    let folder = folder.join("programs");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let entry = entry?;
+        if fs::read(entry.path()).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")) {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    Ok(Programs { folder, names })
+}

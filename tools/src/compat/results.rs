@@ -1,0 +1,177 @@
+//! What a test program says, from its console: results in KTAP, or its exit status alone.
+use crate::guest::End;
+use crate::test::console::Boot;
+use ktap::{Line, Note};
+use std::collections::BTreeMap;
+
+/// What the script in the guest prints before the exit status of the program.
+pub const ENDED: &str = "compat: it ended with ";
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Ok,
+    Failed,
+    Skipped,
+}
+
+impl Verdict {
+    /// As in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Failed => "fail",
+            Verdict::Skipped => "skip",
+        }
+    }
+}
+
+/// A program that has run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Its tests in order, and how each ended. A name that comes again has its number behind it.
+    pub tests: Vec<(String, Verdict)>,
+    /// Why it did not get to its end.
+    pub cut: Option<String>,
+}
+
+/// How many tests ended in each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub ok: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+/// What kselftest programs exit with when nothing they test is there.
+const SKIP: u8 = 4;
+
+impl Ran {
+    /// Reads a boot.
+    pub fn of(boot: &Boot) -> Ran {
+        let mut ran = Ran::default();
+        let mut seen = BTreeMap::new();
+        let mut status = None;
+        for line in boot.text.lines() {
+            if let Some(text) = line.strip_prefix(ENDED) {
+                status = text.trim().parse::<u8>().ok();
+                break;
+            }
+            let Some(Line::Result(result)) = Line::read(line) else {
+                continue;
+            };
+            let verdict = match (result.note, result.ok) {
+                (Some(Note::Skip(_)), _) => Verdict::Skipped,
+                (_, true) => Verdict::Ok,
+                (_, false) => Verdict::Failed,
+            };
+            let times: &mut usize = seen.entry(result.name.to_owned()).or_default();
+            *times += 1;
+            let name = match *times {
+                1 => result.name.to_owned(),
+                times => format!("{} ({times})", result.name),
+            };
+            ran.tests.push((name, verdict));
+        }
+        match status {
+            Some(status) => ran.ended(status),
+            None => ran.cut = Some(cut(boot)),
+        }
+        ran
+    }
+
+    /// Its exit status says something that no result did.
+    fn ended(&mut self, status: u8) {
+        let failed = self.counts().failed > 0;
+        let verdict = match status {
+            0 if !self.tests.is_empty() => return,
+            0 => Verdict::Ok,
+            SKIP if !self.tests.is_empty() => return,
+            SKIP => Verdict::Skipped,
+            _ if failed => return,
+            _ => Verdict::Failed,
+        };
+        self.tests.push(("exit status".to_owned(), verdict));
+    }
+
+    /// How many ended in which way.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (_, verdict) in &self.tests {
+            match verdict {
+                Verdict::Ok => counts.ok += 1,
+                Verdict::Failed => counts.failed += 1,
+                Verdict::Skipped => counts.skipped += 1,
+            }
+        }
+        counts
+    }
+
+    /// How a test ended, if it did.
+    pub fn verdict(&self, name: &str) -> Option<Verdict> {
+        let found = self.tests.iter().find(|(test, _)| test == name);
+        found.map(|(_, verdict)| *verdict)
+    }
+}
+
+/// Why a boot has no exit status of the program.
+fn cut(boot: &Boot) -> String {
+    let panics = |line: &&str| line.contains("PANIC: ") || line.contains("Kernel panic");
+    match (boot.text.lines().find(panics), boot.end) {
+        (Some(line), _) => line.trim().to_owned(),
+        (None, End::Timeout) => "it had not ended when its time was up".to_owned(),
+        (None, end) => format!("the machine ended before it: {end:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(text: &str) -> Ran {
+        Ran::of(&Boot {
+            end: End::Status(0),
+            text: text.to_owned(),
+        })
+    }
+
+    #[test]
+    fn results_and_their_names() {
+        let ran = ran(
+            "TAP version 13\n1..4\nok 1 one\nnot ok 2 one\nok 3 # SKIP no swap\nok 4 - two: 8 us\n\
+             compat: it ended with 1\nok 5 behind the end\n",
+        );
+        let expected = [
+            ("one", Verdict::Ok),
+            ("one (2)", Verdict::Failed),
+            ("", Verdict::Skipped),
+            ("two: 8 us", Verdict::Ok),
+        ];
+        let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict));
+        assert_eq!((&ran.tests[..], &ran.cut), (&expected[..], &None));
+        assert_eq!(ran.verdict("one (2)"), Some(Verdict::Failed));
+    }
+
+    #[test]
+    fn programs_that_only_exit() {
+        for (status, verdict) in [
+            (0, Verdict::Ok),
+            (4, Verdict::Skipped),
+            (1, Verdict::Failed),
+            (139, Verdict::Failed),
+        ] {
+            let ran = ran(&format!("[PASS]\n{ENDED}{status}\n"));
+            assert_eq!(ran.tests, [("exit status".to_owned(), verdict)]);
+        }
+        let ran = ran(&format!("ok 1 one\n{ENDED}139\n"));
+        assert_eq!(ran.verdict("exit status"), Some(Verdict::Failed));
+    }
+
+    #[test]
+    fn boots_that_do_not_get_there() {
+        let panicked = ran("ok 1 one\n[1.0] PANIC: no memory\n");
+        assert_eq!(panicked.cut.as_deref(), Some("[1.0] PANIC: no memory"));
+        assert_eq!(panicked.counts().ok, 1);
+        assert!(ran("").cut.unwrap().contains("Status(0)"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Both kernels' results side by side.
+use super::results::{Counts, Ran, Verdict};
+use crate::arch::Arch;
+use std::fmt::Write;
+
+/// A program on both kernels.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// Its name.
+    pub program: &'a str,
+    /// What it says on Linux.
+    pub linux: &'a Ran,
+    /// And here.
+    pub quire: &'a Ran,
+}
+
+impl Row<'_> {
+    /// How many of the tests that pass on Linux pass here, and how many those are.
+    pub fn same(&self) -> (usize, usize) {
+        let passes = |ran: &Ran, name: &str| ran.verdict(name) == Some(Verdict::Ok);
+        let linux = self.linux.tests.iter().map(|(name, _)| name);
+        let linux: Vec<&String> = linux.filter(|name| passes(self.linux, name)).collect();
+        let here = linux.iter().filter(|name| passes(self.quire, name));
+        (here.count(), linux.len())
+    }
+
+    /// The first test that passes on Linux and does not here, and what happens instead.
+    pub fn difference(&self) -> Option<String> {
+        let mut passed = self.linux.tests.iter();
+        let found = passed.find(|(name, verdict)| {
+            *verdict == Verdict::Ok && self.quire.verdict(name) != Some(Verdict::Ok)
+        });
+        let (name, _) = found?;
+        let instead = match (self.quire.verdict(name), &self.quire.cut) {
+            (Some(Verdict::Skipped), _) => "is skipped",
+            (Some(_), _) => "fails",
+            (None, Some(why)) => return Some(format!("{name}: {why}")),
+            (None, None) => "is not run",
+        };
+        Some(format!("{name} {instead}"))
+    }
+}
+
+/// The table of one machine, for a terminal.
+pub fn text(arch: Arch, rows: &[Row<'_>]) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:<26} {:>16}   {:>16}   the first that Linux passes and Quire does not",
+        arch.name(),
+        "Linux ok/fail/skip",
+        "Quire ok/fail/skip"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{:<26} {:>18}   {:>18}   {}",
+            row.program,
+            counts(row.linux),
+            counts(row.quire),
+            row.difference().unwrap_or_default()
+        );
+    }
+    text + &summary(rows)
+}
+
+/// The same in Markdown.
+pub fn markdown(arch: Arch, rows: &[Row<'_>]) -> String {
+    let mut text = format!(
+        "## {arch}\n\n{}\n| program | Linux ok/fail/skip | Quire ok/fail/skip | the first that Linux passes and Quire does not |\n\
+         |---|---|---|---|\n",
+        summary(rows)
+    );
+    for row in rows {
+        let difference = row.difference().unwrap_or_default().replace('|', "\\|");
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {difference} |",
+            row.program,
+            counts(row.linux),
+            counts(row.quire),
+        );
+    }
+    text
+}
+
+fn counts(ran: &Ran) -> String {
+    let Counts {
+        ok,
+        failed,
+        skipped,
+    } = ran.counts();
+    let cut = if ran.cut.is_some() { " cut" } else { "" };
+    format!("{ok}/{failed}/{skipped}{cut}")
+}
+
+fn summary(rows: &[Row<'_>]) -> String {
+    let same = rows.iter().map(Row::same);
+    let (here, linux) = same.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    let percent = 100.0 * here as f64 / linux.max(1) as f64;
+    format!("Of {linux} tests that pass on Linux, {here} pass on Quire: {percent:.1} %.\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(tests: &[(&str, Verdict)]) -> Ran {
+        let tests = tests.iter().map(|(name, how)| ((*name).to_owned(), *how));
+        Ran {
+            tests: tests.collect(),
+            cut: None,
+        }
+    }
+
+    #[test]
+    fn what_differs() {
+        use Verdict::{Failed, Ok, Skipped};
+        let linux = ran(&[("a", Failed), ("b", Ok), ("c", Ok), ("d", Skipped)]);
+        let mut quire = ran(&[("a", Ok), ("b", Ok), ("c", Skipped), ("d", Failed)]);
+        fn row<'a>(linux: &'a Ran, quire: &'a Ran) -> Row<'a> {
+            let program = "cow";
+            Row {
+                program,
+                linux,
+                quire,
+            }
+        }
+        assert_eq!(row(&linux, &quire).same(), (1, 2));
+        let difference = row(&linux, &quire).difference();
+        assert_eq!(difference.as_deref(), Some("c is skipped"));
+        let text = text(Arch::X86_64, &[row(&linux, &quire)]);
+        assert!(text.contains("2/1/1"), "{text}");
+        assert!(text.ends_with("Of 2 tests that pass on Linux, 1 pass on Quire: 50.0 %.\n"));
+        quire.tests.truncate(2);
+        quire.cut = Some("PANIC: no".to_owned());
+        let difference = row(&linux, &quire).difference();
+        assert_eq!(difference.as_deref(), Some("c: PANIC: no"));
+        let all = ran(&[("b", Ok), ("c", Ok)]);
+        assert_eq!(row(&linux, &all).difference(), None);
+    }
+}

@@ -2,7 +2,6 @@
 use super::list;
 use super::make::Programs;
 use super::results::{ENDED, Ran};
-use crate::arch::Arch;
 use crate::args::Side;
 use crate::build::Built;
 use crate::initramfs::default_archive;
@@ -19,11 +18,11 @@ const START: Duration = Duration::from_secs(120);
 /// The memory and the CPUs of a machine.
 const MEMORY: &str = "2G";
 const CPUS: u32 = 2;
+/// What PID 1 runs.
+const SCRIPT: &str = "sh /mm/script";
 
 /// Both kernels of one machine, and the tests for it.
 pub struct Kernels {
-    /// For which.
-    pub arch: Arch,
     /// Quire.
     pub quire: Built,
     /// Linux.
@@ -35,29 +34,44 @@ pub struct Kernels {
 impl Kernels {
     /// Runs a program for at most so long.
     pub fn run(&self, side: Side, program: &str, limit: Duration) -> Result<Ran> {
-        let mut archive = default_archive(&self.quire.programs)?;
-        let bytes = fs::read(self.tests.folder.join(program)).context(program.to_owned())?;
-        archive.directory("mm")?;
-        archive.file(&format!("mm/{program}"), 0o755, &bytes)?;
-        archive.file("mm/script", 0o644, script(program).as_bytes())?;
-        let archive = Temporary::file("cpio", &archive.finish()?)?;
-        let image = match side {
-            Side::Quire => self.quire.image.clone(),
-            Side::Linux => self.linux.image.clone(),
-        };
-        let mut machine = Machine::new(self.arch, image);
-        machine.mem = MEMORY.to_owned();
-        machine.smp = CPUS;
-        machine.initramfs = Some(archive.path().to_owned());
-        let run = "sh /mm/script";
-        machine.command_line = match side {
-            Side::Quire => format!("quiet quire.noinput -- {run}"),
-            Side::Linux => linux::words(self.arch, run),
-        };
-        let limit = limit + START;
-        let boot = console::watch_patiently(&machine, limit, limit, |_| {})?;
-        Ok(Ran::of(&boot))
+        match side {
+            Side::Quire => on_quire(&self.quire, &self.tests, program, limit),
+            Side::Linux => {
+                let mut machine = Machine::new(self.linux.arch, self.linux.image.clone());
+                machine.command_line = linux::words(self.linux.arch, SCRIPT);
+                run(machine, &self.quire, &self.tests, program, limit)
+            }
+        }
     }
+}
+
+/// The same on Quire alone.
+pub fn on_quire(built: &Built, tests: &Programs, program: &str, limit: Duration) -> Result<Ran> {
+    let mut machine = Machine::new(tests.arch, built.image.clone());
+    machine.command_line = format!("quiet quire.noinput -- {SCRIPT}");
+    run(machine, built, tests, program, limit)
+}
+
+/// Boots with a program and the [`script`] beside those of `built`.
+fn run(
+    mut machine: Machine,
+    built: &Built,
+    tests: &Programs,
+    program: &str,
+    limit: Duration,
+) -> Result<Ran> {
+    let mut archive = default_archive(&built.programs)?;
+    let bytes = fs::read(tests.folder.join(program)).context(program.to_owned())?;
+    archive.directory("mm")?;
+    archive.file(&format!("mm/{program}"), 0o755, &bytes)?;
+    archive.file("mm/script", 0o644, script(program).as_bytes())?;
+    let archive = Temporary::file("cpio", &archive.finish()?)?;
+    machine.mem = MEMORY.to_owned();
+    machine.smp = CPUS;
+    machine.initramfs = Some(archive.path().to_owned());
+    let limit = limit + START;
+    let boot = console::watch_patiently(&machine, limit, limit, |_| {})?;
+    Ok(Ran::of(&boot))
 }
 
 /// What the tests' own script prepares, as far as a kernel has it; then the program.

@@ -15,6 +15,8 @@ use std::thread;
 /// What was built.
 #[derive(Debug)]
 pub struct Programs {
+    /// For which machine.
+    pub arch: Arch,
     /// Where it is.
     pub folder: PathBuf,
     /// By name.
@@ -37,7 +39,7 @@ pub fn build(tests: &Tests, arch: Arch) -> Result<Programs> {
     let folder = workspace::target().join("compat").join(arch.name());
     let mark = folder.join(ORIGIN);
     if fs::read_to_string(&mark).is_ok_and(|origin| origin == tests.origin) {
-        return programs(folder);
+        return programs(arch, folder);
     }
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -54,7 +56,7 @@ pub fn build(tests: &Tests, arch: Arch) -> Result<Programs> {
     });
     let made = made.context("cannot start make")?;
     let errors = String::from_utf8_lossy(&made.stderr);
-    let programs = programs(folder)?;
+    let programs = programs(arch, folder)?;
     ensure!(!programs.names.is_empty(), "none could be built:\n{errors}");
     for line in errors.lines().filter(|line| line.contains("error: ")) {
         eprintln!("run.sh: {arch}: {line}");
@@ -110,7 +112,7 @@ fn libraries(arch: Arch, folder: &Path) -> Result<()> {
 }
 
 /// The programs in a folder that was built.
-fn programs(folder: PathBuf) -> Result<Programs> {
+fn programs(arch: Arch, folder: PathBuf) -> Result<Programs> {
     let folder = folder.join("programs");
     let mut names = Vec::new();
     for entry in fs::read_dir(&folder)? {
@@ -119,5 +121,9 @@ fn programs(folder: PathBuf) -> Result<Programs> {
             names.extend(entry.file_name().into_string());
         }
     }
-    Ok(Programs { folder, names })
+    Ok(Programs {
+        arch,
+        folder,
+        names,
+    })
 }

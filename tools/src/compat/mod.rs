@@ -5,7 +5,10 @@ mod list;
 mod make;
 mod record;
 mod results;
+mod small;
 mod table;
+
+pub use small::small_set;
 
 use crate::args::{CompatArgs, Side};
 use crate::linux::{self, Tests};
@@ -58,7 +61,6 @@ fn kernels(args: &CompatArgs, tests: &Tests) -> Result<Vec<Kernels>> {
     };
     let kernels = linux.into_iter().map(|linux| {
         Ok(Kernels {
-            arch: linux.arch,
             tests: make::build(tests, linux.arch)?,
             quire: build::build(linux.arch, false)?,
             linux,

@@ -44,7 +44,7 @@ impl Record {
             let written = writeln!(file, "{}", line(job, &ran));
             written.context("--json: the file is cut")?;
         }
-        let key = (job.kernels.arch, job.program.to_owned());
+        let key = (job.kernels.linux.arch, job.program.to_owned());
         state.ran.entry(key).or_default().insert(job.side, ran);
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Record {
 fn line(job: &Job<'_>, ran: &Ran) -> Value {
     let test = |(name, verdict): &(String, super::results::Verdict)| json!([name, verdict.name()]);
     json!({
-        "arch": job.kernels.arch.name(),
+        "arch": job.kernels.linux.arch.name(),
         "kernel": job.side.name(),
         "program": job.program,
         "cut": ran.cut,

@@ -4,6 +4,7 @@ use super::Job;
 use super::session::Session;
 use crate::arch::Arch;
 use crate::build::Built;
+use crate::compat;
 use crate::compilers;
 use crate::executable;
 use crate::guest::End;
@@ -43,6 +44,7 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
     stress::run(job, &name, built, &machine());
     if cpus == 1 {
         job.case(name("busybox"), || busybox(machine()));
+        job.case(name("linux_selftests"), || compat::small_set(arch, built));
     } else {
         job.case(name("speedup"), || speedup::check(machine()));
     }

@@ -1,0 +1,77 @@
+//! A few programs for the test suite: what passes must go on to pass.
+use super::boot;
+use super::make::{self, Programs};
+use super::results::Ran;
+use crate::arch::Arch;
+use crate::build::Built;
+use crate::linux;
+use crate::test::outcome::Outcome;
+use anyhow::Result;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Programs of which no test fails on Quire.
+const PROGRAMS: [&str; 6] = [
+    "cow",
+    "madv_populate",
+    "map_fixed_noreplace",
+    "map_populate",
+    "mremap_dontunmap",
+    "prctl_thp_disable",
+];
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs them on Quire. Without the tests' source it is skipped.
+pub fn small_set(arch: Arch, built: &Built) -> Result<Outcome> {
+    let tests = match tests(arch) {
+        Ok(tests) => tests,
+        Err(why) => return Ok(Outcome::Skipped(format!("{why:#}"))),
+    };
+    let mut failed = String::new();
+    for program in PROGRAMS {
+        // Older kernels' tests have fewer programs.
+        if !tests.names.iter().any(|name| name == program) {
+            continue;
+        }
+        let ran = boot::on_quire(built, &tests, program, LIMIT)?;
+        if !passes(&ran) {
+            failed += &format!("{program}: {ran:#?}\n");
+        }
+    }
+    Ok(match failed.is_empty() {
+        true => Outcome::Passed,
+        false => Outcome::Failed(failed),
+    })
+}
+
+/// Both machines' are built from the same folder, which keeps the configuration of one.
+fn tests(arch: Arch) -> Result<Programs> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    make::build(&linux::tests(false)?, arch)
+}
+
+/// It came to its end, something passed, nothing failed.
+fn passes(ran: &Ran) -> bool {
+    let counts = ran.counts();
+    ran.cut.is_none() && counts.failed == 0 && counts.ok > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::Verdict;
+    use super::*;
+
+    #[test]
+    fn what_passes() {
+        let ran = |verdicts: &[Verdict], cut: Option<&str>| Ran {
+            tests: verdicts.iter().map(|it| (String::new(), *it)).collect(),
+            cut: cut.map(str::to_owned),
+        };
+        assert!(passes(&ran(&[Verdict::Ok, Verdict::Skipped], None)));
+        assert!(!passes(&ran(&[Verdict::Skipped], None)));
+        assert!(!passes(&ran(&[Verdict::Ok, Verdict::Failed], None)));
+        assert!(!passes(&ran(&[Verdict::Ok], Some("PANIC: no"))));
+    }
+}

@@ -1,6 +1,5 @@
 //! Lab 1: which order a fault takes. A solution is one pure function of [`Facts`].
 
-use crate::Mutant;
 use alloc::format;
 use alloc::string::String;
 use core::ops::Range;
@@ -31,58 +30,12 @@ pub struct Facts {
     pub orders: u32,
 }
 
-/// A solution.
-pub trait Policy {
-    /// The order of the folio for this fault: 0 is a single page.
-    fn order(&self, facts: &Facts) -> u8;
-}
-
-/// What tests are given.
-pub type Subject = dyn Policy;
-/// A test of this lab.
-pub type Test = crate::Test<Subject>;
-
-/// The student's.
-pub struct Solution;
-
-impl Policy for Solution {
-    fn order(&self, facts: &Facts) -> u8 {
-        solution::order(facts)
+lab! {
+    /// A solution.
+    pub trait Policy {
+        /// The order of the folio for this fault: 0 is a single page.
+        fn order(&self, facts: &Facts) -> u8;
     }
-}
-
-/// What the others are compared with.
-#[cfg(feature = "answer")]
-struct Answer;
-
-#[cfg(feature = "answer")]
-impl Policy for Answer {
-    fn order(&self, facts: &Facts) -> u8 {
-        answer_key::order(facts)
-    }
-}
-
-/// The tests that come with the lab.
-pub const PUBLIC: &[Test] = public::TESTS;
-/// The student's own.
-pub const OWN: &[Test] = tests::TESTS;
-/// The broken solutions.
-pub const MUTANTS: &[Mutant] = broken_solutions::ALL;
-
-/// Calls `run` with the solution that has this name: `solution`, `answer` where there is one, or
-/// a mutant, which breaks the best that there is. `seed` picks where those break that have a
-/// choice.
-pub fn subject_by_name(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
-    #[cfg(feature = "answer")]
-    let best = &Answer;
-    #[cfg(not(feature = "answer"))]
-    let best = &Solution;
-    match name {
-        "solution" => run(&Solution),
-        "answer" => run(best),
-        _ => return broken_solutions::by_name(name, seed, best, run),
-    }
-    true
 }
 
 /// The naturally aligned range of 2^order pages around `page`.

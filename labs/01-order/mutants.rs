@@ -1,7 +1,7 @@
 //! Lab 1: broken solutions. Each asks a right one about other facts than there are, or changes its
 //! answer: so they hold nothing of the answer themselves.
 
-use super::{Facts, PMD_ORDER, Policy, Subject, block};
+use super::{Broken, Facts, PMD_ORDER, Policy, block};
 use crate::Mutant;
 
 pub const ALL: &[Mutant] = &[
@@ -25,12 +25,6 @@ pub const ALL: &[Mutant] = &[
     ),
 ];
 
-struct Broken {
-    name: &'static str,
-    seed: u64,
-    right: &'static Subject,
-}
-
 impl Policy for Broken {
     fn order(&self, facts: &Facts) -> u8 {
         let right = self.right;
@@ -52,18 +46,4 @@ impl Policy for Broken {
         }
         right.order(&other)
     }
-}
-
-/// Calls `run` with the mutant of this name, made from what is right.
-pub fn by_name(
-    name: &str,
-    seed: u64,
-    right: &'static Subject,
-    run: &mut dyn FnMut(&Subject),
-) -> bool {
-    let known = ALL.iter().find(|mutant| mutant.0 == name);
-    if let Some((name, _)) = known {
-        run(&Broken { name, seed, right });
-    }
-    known.is_some()
 }

@@ -1,8 +1,6 @@
 //! Lab 2: buddy lists with per-CPU caches. A solution takes blocks out of the free lists and splits
 //! them, gives them back and merges them, and moves them in batches to and from a CPU's cache.
 
-use crate::Mutant;
-
 include!(concat!(env!("OUT_DIR"), "/student.rs"));
 #[cfg(feature = "answer")]
 #[path = "answer/solution.rs"]
@@ -46,76 +44,18 @@ pub trait Cpu: Lists {
     fn oldest(&mut self) -> Option<u64>;
 }
 
-/// A solution.
-pub trait Buddy {
-    /// Takes a block of this order out of the lists; nothing where there is no memory for one.
-    fn take(&self, lists: &mut dyn Lists, order: u8) -> Option<u64>;
-    /// Puts a block into the lists.
-    fn give(&self, lists: &mut dyn Lists, frame: u64, order: u8);
-    /// Puts at most `most` blocks of this order in the cache, which is empty.
-    fn refill(&self, cpu: &mut dyn Cpu, order: u8, most: usize);
-    /// Makes room in the cache, which is full.
-    fn drain(&self, cpu: &mut dyn Cpu, order: u8);
-}
-
-/// What tests are given.
-pub type Subject = dyn Buddy;
-/// A test of this lab.
-pub type Test = crate::Test<Subject>;
-
-/// A solution of these four functions.
-macro_rules! solution {
-    ($(#[$attr:meta])* $vis:vis $name:ident: $functions:ident) => {
-        $(#[$attr])*
-        $vis struct $name;
-
-        $(#[$attr])*
-        impl Buddy for $name {
-            fn take(&self, lists: &mut dyn Lists, order: u8) -> Option<u64> {
-                $functions::take(lists, order)
-            }
-            fn give(&self, lists: &mut dyn Lists, frame: u64, order: u8) {
-                $functions::give(lists, frame, order);
-            }
-            fn refill(&self, cpu: &mut dyn Cpu, order: u8, most: usize) {
-                $functions::refill(cpu, order, most);
-            }
-            fn drain(&self, cpu: &mut dyn Cpu, order: u8) {
-                $functions::drain(cpu, order);
-            }
-        }
-    };
-}
-
-solution! {
-    /// The student's.
-    pub Solution: solution
-}
-solution! {
-    #[cfg(feature = "answer")]
-    Answer: answer_key
-}
-
-/// The tests that come with the lab.
-pub const PUBLIC: &[Test] = public::TESTS;
-/// The student's own.
-pub const OWN: &[Test] = tests::TESTS;
-/// The broken solutions.
-pub const MUTANTS: &[Mutant] = broken_solutions::ALL;
-
-/// Calls `run` with the solution that has this name: `solution`, `answer` where there is one, or
-/// a mutant, which breaks the best that there is. `seed` picks where those break that can choose.
-pub fn subject_by_name(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
-    #[cfg(feature = "answer")]
-    let best = &Answer;
-    #[cfg(not(feature = "answer"))]
-    let best = &Solution;
-    match name {
-        "solution" => run(&Solution),
-        "answer" => run(best),
-        _ => return broken_solutions::by_name(name, seed, best, run),
+lab! {
+    /// A solution.
+    pub trait Buddy {
+        /// Takes a block of this order out of the lists; nothing where there is no memory for one.
+        fn take(&self, lists: &mut dyn Lists, order: u8) -> Option<u64>;
+        /// Puts a block into the lists.
+        fn give(&self, lists: &mut dyn Lists, frame: u64, order: u8);
+        /// Puts at most `most` blocks of this order in the cache, which is empty.
+        fn refill(&self, cpu: &mut dyn Cpu, order: u8, most: usize);
+        /// Makes room in the cache, which is full.
+        fn drain(&self, cpu: &mut dyn Cpu, order: u8);
     }
-    true
 }
 
 /// Frames of a block.

@@ -152,15 +152,3 @@ impl Owner for Machine {
         // The test has failed: the machine is not used any more.
     }
 }
-
-/// A linear congruential generator (Knuth, TAOCP 3.3.4).
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number below a limit.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005);
-        self.0 = self.0.wrapping_add(1442695040888963407);
-        (self.0 >> 33) % limit
-    }
-}

@@ -1,7 +1,7 @@
 //! Lab 2: broken solutions. Each stands between a right one and the lists, and passes on something
 //! else than it was told: so they hold nothing of the answer themselves.
 
-use super::{Buddy, Cpu, Lists, MAX_ORDER, Subject, frames};
+use super::{Broken, Buddy, Cpu, Lists, MAX_ORDER, frames};
 use crate::Mutant;
 
 pub const ALL: &[Mutant] = &[
@@ -36,12 +36,6 @@ enum Verb {
     Give,
     Refill,
     Drain,
-}
-
-struct Broken {
-    name: &'static str,
-    seed: u64,
-    right: &'static Subject,
 }
 
 /// What stands between.
@@ -172,18 +166,4 @@ impl Buddy for Broken {
         let mut between = self.between(cpu, Verb::Drain, (0, order));
         self.right.drain(&mut between, order);
     }
-}
-
-/// Calls `run` with the mutant of this name, made from what is right.
-pub fn by_name(
-    name: &str,
-    seed: u64,
-    right: &'static Subject,
-    run: &mut dyn FnMut(&Subject),
-) -> bool {
-    let known = ALL.iter().find(|mutant| mutant.0 == name);
-    if let Some((name, _)) = known {
-        run(&Broken { name, seed, right });
-    }
-    known.is_some()
 }

@@ -1,7 +1,7 @@
 //! Lab 2: the tests that come with it.
 
-use super::machine::Random;
 use super::{MAX_ORDER, Machine, Subject, Test, frames};
+use crate::Random;
 use alloc::vec;
 use alloc::vec::Vec;
 

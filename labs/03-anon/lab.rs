@@ -1,8 +1,6 @@
 //! Lab 3: the anonymous fault and the page of zeros. A solution makes one page of private memory
 //! accessible, while other threads of the process do as they like.
 
-use crate::Mutant;
-
 include!(concat!(env!("OUT_DIR"), "/student.rs"));
 #[cfg(feature = "answer")]
 #[path = "answer/solution.rs"]
@@ -77,57 +75,12 @@ pub trait Page {
     fn count(&mut self, pages: u64);
 }
 
-/// A solution.
-pub trait Anon {
-    /// Resolves a fault of a read or a write.
-    fn fault(&self, page: &mut dyn Page, write: bool) -> Result<(), NoMemory>;
-}
-
-/// What tests are given.
-pub type Subject = dyn Anon;
-/// A test of this lab.
-pub type Test = crate::Test<Subject>;
-
-/// The student's.
-pub struct Solution;
-
-impl Anon for Solution {
-    fn fault(&self, page: &mut dyn Page, write: bool) -> Result<(), NoMemory> {
-        solution::fault(page, write)
+lab! {
+    /// A solution.
+    pub trait Anon {
+        /// Resolves a fault of a read or a write.
+        fn fault(&self, page: &mut dyn Page, write: bool) -> Result<(), NoMemory>;
     }
-}
-
-/// What the others are compared with.
-#[cfg(feature = "answer")]
-struct Answer;
-
-#[cfg(feature = "answer")]
-impl Anon for Answer {
-    fn fault(&self, page: &mut dyn Page, write: bool) -> Result<(), NoMemory> {
-        answer_key::fault(page, write)
-    }
-}
-
-/// The tests that come with the lab.
-pub const PUBLIC: &[Test] = public::TESTS;
-/// The student's own.
-pub const OWN: &[Test] = tests::TESTS;
-/// The broken solutions.
-pub const MUTANTS: &[Mutant] = broken_solutions::ALL;
-
-/// Calls `run` with the solution that has this name: `solution`, `answer` where there is one, or
-/// a mutant, which breaks the best that there is. `seed` picks where those break that can choose.
-pub fn subject_by_name(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
-    #[cfg(feature = "answer")]
-    let best = &Answer;
-    #[cfg(not(feature = "answer"))]
-    let best = &Solution;
-    match name {
-        "solution" => run(&Solution),
-        "answer" => run(best),
-        _ => return broken_solutions::by_name(name, seed, best, run),
-    }
-    true
 }
 
 impl Folio {

@@ -1,7 +1,7 @@
 //! Lab 3: broken solutions. Each stands between a right one and the page, and passes on something
 //! else than it was told: so they hold nothing of the answer themselves.
 
-use super::{Anon, Entry, Folio, Memory, NoMemory, Page, Subject};
+use super::{Anon, Broken, Entry, Folio, Memory, NoMemory, Page};
 use crate::Mutant;
 use core::cell::Cell;
 
@@ -35,12 +35,6 @@ pub const ALL: &[Mutant] = &[
         "has no memory when there is none for a large folio",
     ),
 ];
-
-struct Broken {
-    name: &'static str,
-    seed: u64,
-    right: &'static Subject,
-}
 
 /// What stands between.
 struct Between<'a> {
@@ -155,18 +149,4 @@ impl Anon for Broken {
             false => Ok(()),
         }
     }
-}
-
-/// Calls `run` with the mutant of this name, made from what is right.
-pub fn by_name(
-    name: &str,
-    seed: u64,
-    right: &'static Subject,
-    run: &mut dyn FnMut(&Subject),
-) -> bool {
-    let known = ALL.iter().find(|mutant| mutant.0 == name);
-    if let Some((name, _)) = known {
-        run(&Broken { name, seed, right });
-    }
-    known.is_some()
 }

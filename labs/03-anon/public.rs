@@ -1,7 +1,7 @@
 //! Lab 3: the tests that come with it.
 
-use super::machine::Random;
 use super::{Entry, Machine, Meanwhile, NoMemory, Subject, Test};
+use crate::Random;
 use alloc::vec::Vec;
 
 pub const TESTS: &[Test] = &[

@@ -1,7 +1,6 @@
 //! Lab 4: the contiguous bit. A solution folds 16 entries into one translation, takes them apart
 //! again, and knows whether their memory was used.
 
-use crate::Mutant;
 use core::ops::Range;
 
 include!(concat!(env!("OUT_DIR"), "/student.rs"));
@@ -61,76 +60,18 @@ pub trait Change: Block {
     fn flush(&mut self);
 }
 
-/// A solution.
-pub trait Contpte {
-    /// Whether this block, which is not folded, may be.
-    fn may_fold(&self, block: &dyn Block) -> bool;
-    /// Folds a block that may be.
-    fn fold(&self, block: &mut dyn Change);
-    /// Takes a folded block apart.
-    fn unfold(&self, block: &mut dyn Change);
-    /// How the memory of a folded block was used.
-    fn used(&self, block: &dyn Block) -> Used;
-}
-
-/// What tests are given.
-pub type Subject = dyn Contpte;
-/// A test of this lab.
-pub type Test = crate::Test<Subject>;
-
-/// A solution of these four functions.
-macro_rules! solution {
-    ($(#[$attr:meta])* $vis:vis $name:ident: $functions:ident) => {
-        $(#[$attr])*
-        $vis struct $name;
-
-        $(#[$attr])*
-        impl Contpte for $name {
-            fn may_fold(&self, block: &dyn Block) -> bool {
-                $functions::may_fold(block)
-            }
-            fn fold(&self, block: &mut dyn Change) {
-                $functions::fold(block);
-            }
-            fn unfold(&self, block: &mut dyn Change) {
-                $functions::unfold(block);
-            }
-            fn used(&self, block: &dyn Block) -> Used {
-                $functions::used(block)
-            }
-        }
-    };
-}
-
-solution! {
-    /// The student's.
-    pub Solution: solution
-}
-solution! {
-    #[cfg(feature = "answer")]
-    Answer: answer_key
-}
-
-/// The tests that come with the lab.
-pub const PUBLIC: &[Test] = public::TESTS;
-/// The student's own.
-pub const OWN: &[Test] = tests::TESTS;
-/// The broken solutions.
-pub const MUTANTS: &[Mutant] = broken_solutions::ALL;
-
-/// Calls `run` with the solution that has this name: `solution`, `answer` where there is one, or
-/// a mutant, which breaks the best that there is. `seed` picks where those break that can choose.
-pub fn subject_by_name(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
-    #[cfg(feature = "answer")]
-    let best = &Answer;
-    #[cfg(not(feature = "answer"))]
-    let best = &Solution;
-    match name {
-        "solution" => run(&Solution),
-        "answer" => run(best),
-        _ => return broken_solutions::by_name(name, seed, best, run),
+lab! {
+    /// A solution.
+    pub trait Contpte {
+        /// Whether this block, which is not folded, may be.
+        fn may_fold(&self, block: &dyn Block) -> bool;
+        /// Folds a block that may be.
+        fn fold(&self, block: &mut dyn Change);
+        /// Takes a folded block apart.
+        fn unfold(&self, block: &mut dyn Change);
+        /// How the memory of a folded block was used.
+        fn used(&self, block: &dyn Block) -> Used;
     }
-    true
 }
 
 impl Used {

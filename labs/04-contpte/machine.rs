@@ -3,6 +3,7 @@
 //! of a folded block it may use any one entry for all 16 pages, and mark any one as used.
 
 use super::{Block, Change, ENTRIES, Entry, Used};
+use crate::Random;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::ops::Range;
@@ -226,17 +227,5 @@ impl State {
         entry.used = entry.used.or(used);
         self.tlb[held].1.used = known.or(used);
         true
-    }
-}
-
-/// A linear congruential generator (Knuth, TAOCP 3.3.4).
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number below a limit.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005);
-        self.0 = self.0.wrapping_add(1442695040888963407);
-        (self.0 >> 33) % limit
     }
 }

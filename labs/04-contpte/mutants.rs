@@ -1,7 +1,7 @@
 //! Lab 4: broken solutions. Each stands between a right one and its block, and passes on something
 //! else than it was told: so they hold nothing of the answer themselves.
 
-use super::{Block, Change, Contpte, ENTRIES, Entry, Subject, Used};
+use super::{Block, Broken, Change, Contpte, ENTRIES, Entry, Used};
 use crate::Mutant;
 use core::ops::Range;
 
@@ -40,12 +40,6 @@ enum Verb {
     Fold,
     Unfold,
     Used,
-}
-
-struct Broken {
-    name: &'static str,
-    seed: u64,
-    right: &'static Subject,
 }
 
 /// What stands between.
@@ -174,18 +168,4 @@ impl Contpte for Broken {
         let (of, verb) = (self, Verb::Used);
         self.right.used(&Seen { block, of, verb })
     }
-}
-
-/// Calls `run` with the mutant of this name, made from what is right.
-pub fn by_name(
-    name: &str,
-    seed: u64,
-    right: &'static Subject,
-    run: &mut dyn FnMut(&Subject),
-) -> bool {
-    let known = ALL.iter().find(|mutant| mutant.0 == name);
-    if let Some((name, _)) = known {
-        run(&Broken { name, seed, right });
-    }
-    known.is_some()
 }

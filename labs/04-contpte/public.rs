@@ -1,7 +1,7 @@
 //! Lab 4: the tests that come with it.
 
-use super::machine::Random;
 use super::{Block, ENTRIES, Entry, Machine, Subject, Test, Used, entries};
+use crate::Random;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -9,6 +9,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+mod lab;
+
 #[cfg(feature = "order")]
 #[path = "../01-order/lab.rs"]
 pub mod order;
@@ -50,3 +53,25 @@ pub struct Test<S: ?Sized> {
 
 /// A broken solution: its name, and which rule it breaks.
 pub type Mutant = (&'static str, &'static str);
+
+/// A mutant at work, made from what is right.
+pub struct Broken<S: ?Sized + 'static> {
+    /// The mutant's name.
+    name: &'static str,
+    /// Picks where it breaks, if it can choose.
+    seed: u64,
+    /// The best solution that there is.
+    right: &'static S,
+}
+
+/// A linear congruential generator (Knuth, TAOCP 3.3.4).
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005);
+        self.0 = self.0.wrapping_add(1442695040888963407);
+        (self.0 >> 33) % limit
+    }
+}

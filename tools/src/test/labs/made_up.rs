@@ -28,7 +28,7 @@ use Text::{Answer, But, Own, Skeleton};
 /// What the answer begins with, to put something before it.
 const BEGIN: &str = "pub fn order(facts: &Facts) -> u8 {";
 
-const MADE_UP: [MadeUp; 23] = [
+const MADE_UP: [MadeUp; 24] = [
     (
         "nothing done",
         Skeleton,
@@ -147,6 +147,13 @@ const MADE_UP: [MadeUp; 23] = [
         Answer,
         0.0..=0.0,
         "`answer_key` is not allowed",
+    ),
+    (
+        "asks the answer by its type",
+        Own("use super::Policy; pub fn order(f: &super::Facts) -> u8 { super::Answer.order(f) }"),
+        Answer,
+        0.0..=0.0,
+        "cannot find value `Answer`",
     ),
     (
         "names a file",

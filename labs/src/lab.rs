@@ -1,0 +1,79 @@
+//! What all labs have in common.
+
+/// Makes a lab of the trait of its solutions. Each function of the trait is one of the student's
+/// `solution.rs`; the lab has the modules `solution` and `tests` (the student's), `public` (the
+/// tests that come with it), `broken_solutions` and, with the feature, `answer_key`.
+macro_rules! lab {
+    (
+        $(#[$doc:meta])*
+        pub trait $Lab:ident {
+            $(
+                $(#[$what:meta])*
+                fn $function:ident(&self $(, $name:ident: $type:ty)*) $(-> $answer:ty)?;
+            )+
+        }
+    ) => {
+        $(#[$doc])*
+        pub trait $Lab {
+            $(
+                $(#[$what])*
+                fn $function(&self $(, $name: $type)*) $(-> $answer)?;
+            )+
+        }
+
+        /// What tests are given.
+        pub type Subject = dyn $Lab;
+        /// A test of this lab.
+        pub type Test = crate::Test<Subject>;
+        /// A broken solution of this lab.
+        type Broken = crate::Broken<Subject>;
+
+        /// The tests that come with the lab.
+        pub const PUBLIC: &[Test] = public::TESTS;
+        /// The student's own.
+        pub const OWN: &[Test] = tests::TESTS;
+        /// The broken solutions.
+        pub const MUTANTS: &[crate::Mutant] = broken_solutions::ALL;
+
+        /// The student's.
+        pub struct Solution;
+
+        impl $Lab for Solution {
+            $(
+                fn $function(&self $(, $name: $type)*) $(-> $answer)? {
+                    solution::$function($($name),*)
+                }
+            )+
+        }
+
+        /// Calls `run` with the solution that has this name: `solution`, `answer` where there is
+        /// one, or a mutant, which breaks the best that there is. `seed` picks where those break
+        /// that can choose.
+        pub fn subject_by_name(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
+            /// Nothing outside of this function can name it.
+            #[cfg(feature = "answer")]
+            struct Answer;
+
+            #[cfg(feature = "answer")]
+            impl $Lab for Answer {
+                $(
+                    fn $function(&self $(, $name: $type)*) $(-> $answer)? {
+                        answer_key::$function($($name),*)
+                    }
+                )+
+            }
+
+            #[cfg(feature = "answer")]
+            let right = &Answer;
+            #[cfg(not(feature = "answer"))]
+            let right = &Solution;
+            match (name, MUTANTS.iter().find(|mutant| mutant.0 == name)) {
+                ("solution", _) => run(&Solution),
+                ("answer", _) => run(right),
+                (_, Some((name, _))) => run(&Broken { name, seed, right }),
+                (_, None) => return false,
+            }
+            true
+        }
+    };
+}

@@ -5,10 +5,10 @@ use crate::raspi::Chosen;
 use crate::workspace::Temporary;
 use crate::{firmware, iso, limine};
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,7 +22,7 @@ pub enum End {
     Status(u8),
     /// It stopped without a status: a reset, or a triple fault.
     Reset,
-    /// It was stopped because its time was up.
+    /// It was stopped because its time was up, or that of a CPU.
     Timeout,
     /// QEMU could not run it, or was ended from outside.
     Failed,
@@ -133,6 +133,12 @@ impl Guest {
         let pid = Pid::from_child(&child);
         all.push((pid, status.clone()));
         drop(all);
+        if let Some(most) = machine.cpu_time {
+            let current = Some(most.as_secs());
+            let maximum = Some(most.as_secs() + 5);
+            // It may have ended already.
+            let _ = prlimit(Some(pid), Resource::Cpu, Rlimit { current, maximum });
+        }
         let keys = child.stdin.take();
         let errors = child.stderr.take().map(|mut stderr| {
             std::thread::spawn(move || {
@@ -190,6 +196,10 @@ impl Guest {
 
     fn end(&mut self, status: Option<ExitStatus>) -> End {
         self.forget();
+        let signal = status.and_then(|status| status.signal());
+        if signal == Some(Signal::XCPU.as_raw()) {
+            return End::Timeout;
+        }
         let Some(code) = status.and_then(|status| status.code()) else {
             return End::Failed;
         };

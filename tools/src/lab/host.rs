@@ -3,20 +3,25 @@
 use super::list::Lab;
 use crate::workspace::{self, Temporary};
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For all tests of one solution.
+/// For all tests of one solution, of a CPU's time: on a busy computer they take longer, and count
+/// for as much.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Of virtual memory, in kB.
 const MEMORY: u32 = 4 << 20;
 /// To build, with what is not the student's.
-const BUILD: Duration = Duration::from_secs(600);
+const BUILD: Duration = Duration::from_secs(1800);
+/// How much longer than its CPU time a program may take.
+pub const PATIENCE: u32 = 30;
 
 /// A test that ran.
 #[derive(Debug, Clone)]
@@ -35,7 +40,7 @@ pub struct Done {
     pub lines: Vec<String>,
     /// All of standard error.
     pub errors: String,
-    /// `None`: it was ended after its time.
+    /// `None`: it was ended after its time, or after that of a CPU.
     pub success: Option<bool>,
 }
 
@@ -54,7 +59,8 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Done> {
     Ok(Done {
         lines,
         errors: errors.join().unwrap_or_default(),
-        success: ended.then(|| status.success()),
+        success: (ended && status.signal() != Some(Signal::XCPU.as_raw()))
+            .then(|| status.success()),
     })
 }
 
@@ -97,6 +103,9 @@ pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
     command.args(args);
     command.args(["--quiet", "--message-format=json-render-diagnostics"]);
     let done = run(&mut command, BUILD)?;
+    if done.success.is_none() {
+        bail!("the build had not ended after {} s", BUILD.as_secs());
+    }
     if done.success != Some(true) {
         return Ok(Err(first_error(&done.errors)));
     }
@@ -115,15 +124,17 @@ pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
 pub struct Program(Temporary);
 
 impl Program {
-    /// Runs it with limits to time and memory.
+    /// Runs it with limits to the time of a CPU and to memory.
     pub fn run(&self, args: &[&str], limit: Duration) -> Result<Done> {
-        let limited = format!("ulimit -c 0; ulimit -v {MEMORY}; exec \"$0\" \"$@\"");
+        let seconds = limit.as_secs();
+        let limits = format!("ulimit -c 0; ulimit -v {MEMORY}; ulimit -S -t {seconds}");
+        let limited = format!("{limits}; exec \"$0\" \"$@\"");
         run(
             Command::new("sh")
                 .args(["-c", &limited])
                 .arg(self.0.path())
                 .args(args),
-            limit,
+            limit * PATIENCE,
         )
     }
 }

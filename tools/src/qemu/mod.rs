@@ -7,6 +7,7 @@ use crate::raspi::Board;
 use crate::words;
 use clap::ValueEnum;
 use std::path::PathBuf;
+use std::time::Duration;
 
 mod line;
 pub mod plugin;
@@ -94,6 +95,9 @@ pub struct Machine {
     pub gdb: Option<u16>,
     /// No other machine of this program runs meanwhile: its time is measured.
     pub alone: bool,
+    /// It is stopped when it has had so much time of the host's CPUs: what else the host does then
+    /// does not count.
+    pub cpu_time: Option<Duration>,
     /// At the end of the command line.
     pub extra: Vec<String>,
 }
@@ -120,6 +124,7 @@ impl Machine {
             plugin: None,
             gdb: None,
             alone: false,
+            cpu_time: None,
             extra: Vec::new(),
         }
     }

@@ -3,6 +3,7 @@
 /// Makes a lab of the trait of its solutions. Each function of the trait is one of the student's
 /// `solution.rs`; the lab has the modules `solution` and `tests` (the student's), `public` (the
 /// tests that come with it), `broken_solutions` and, with the feature, `answer_key`.
+#[allow(unused_macros, reason = "a build without a lab makes none")]
 macro_rules! lab {
     (
         $(#[$doc:meta])*
@@ -25,8 +26,15 @@ macro_rules! lab {
         pub type Subject = dyn $Lab;
         /// A test of this lab.
         pub type Test = crate::Test<Subject>;
-        /// A broken solution of this lab.
-        type Broken = crate::Broken<Subject>;
+
+        /// A mutant at work.
+        struct Broken {
+            name: &'static str,
+            /// Picks where it breaks, if it can choose.
+            seed: u64,
+            /// What it is made from.
+            right: &'static Subject,
+        }
 
         /// The tests that come with the lab.
         pub const PUBLIC: &[Test] = public::TESTS;

@@ -54,16 +54,6 @@ pub struct Test<S: ?Sized> {
 /// A broken solution: its name, and which rule it breaks.
 pub type Mutant = (&'static str, &'static str);
 
-/// A mutant at work, made from what is right.
-pub struct Broken<S: ?Sized + 'static> {
-    /// The mutant's name.
-    name: &'static str,
-    /// Picks where it breaks, if it can choose.
-    seed: u64,
-    /// The best solution that there is.
-    right: &'static S,
-}
-
 /// A linear congruential generator (Knuth, TAOCP 3.3.4).
 pub struct Random(pub u64);
 

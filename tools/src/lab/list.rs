@@ -41,7 +41,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, ANON, CONTPTE];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -66,6 +66,22 @@ const BUDDY: Lab = Lab {
     feature: "buddy",
     program: "torture 1",
     cost: &[("fault", &[4, 64]), ("dontneed", &[4, 64])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const ANON: Lab = Lab {
+    number: 3,
+    title: "The anonymous fault and the page of zeros",
+    folder: "03-anon",
+    feature: "anon",
+    program: "torture 1",
+    cost: &[("fault", &[4, 64])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

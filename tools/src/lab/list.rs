@@ -41,7 +41,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, ANON, CONTPTE];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, ANON, CONTPTE, MREMAP];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -98,6 +98,22 @@ const CONTPTE: Lab = Lab {
     feature: "contpte",
     program: "torture 1",
     cost: &[("fault", &[64]), ("dontneed", &[64]), ("protect", &[4, 64])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const MREMAP: Lab = Lab {
+    number: 7,
+    title: "mremap by whole tables",
+    folder: "07-mremap",
+    feature: "mremap",
+    program: "torture 1",
+    cost: &[("mremap", &[4, 64, 2048])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

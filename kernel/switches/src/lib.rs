@@ -20,6 +20,16 @@ pub enum When {
     RunTime,
 }
 
+#[cfg(feature = "lab")]
+impl When {
+    /// Of the labs' switch.
+    const OF_LAB: When = if cfg!(feature = "lab-at-boot") {
+        When::Boot
+    } else {
+        When::RunTime
+    };
+}
+
 /// The place of a switch in the pairwise test.
 #[derive(Clone, Copy, Debug)]
 pub enum Pairs {

@@ -119,5 +119,5 @@ switches! {
     /// In the kernel of a lab: whether the mechanism of the lab is the kernel's own, or the one of
     /// the lab. See labs/README.md.
     #[cfg(feature = "lab")]
-    Lab("lab") = "off" | "on", default "off", set at RunTime, pairs Words;
+    Lab("lab") = "off" | "on", default "off", set at OF_LAB, pairs Words;
 }

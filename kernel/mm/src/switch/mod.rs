@@ -133,6 +133,10 @@ impl Switches {
     /// [`Switch::Ids`].
     #[inline]
     pub fn unique_ids(&self) -> u16 {
+        #[cfg(feature = "lab-owner")]
+        if self.lab() {
+            return crate::own::lab::IDS;
+        }
         match self.get(Switch::Ids) {
             0 => 1,
             _ => MmId::LAST,

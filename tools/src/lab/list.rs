@@ -45,7 +45,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, OWNER];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, FORK, OWNER, GATHER];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -101,6 +101,25 @@ const CONTPTE: Lab = Lab {
     },
 };
 
+const FORK: Lab = Lab {
+    number: 5,
+    title: "Fork in batches",
+    folder: "05-fork",
+    feature: "fork",
+    // Else whole tables are shared.
+    words: " fork=batch",
+    program: "torture 1",
+    cpus: 2,
+    cost: &[("fork", &[4, 64, 2048])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
 const OWNER: Lab = Lab {
     number: 6,
     title: "Who has this folio: count, slots, or one word; copy or reuse",
@@ -116,6 +135,24 @@ const OWNER: Lab = Lab {
         ("reuse-byte", &[64, 2048]),
         ("survivor", &[64]),
     ],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const GATHER: Lab = Lab {
+    number: 8,
+    title: "Flush and free: the gather, and with many CPUs the shootdown",
+    folder: "08-gather",
+    feature: "gather",
+    words: "",
+    program: "torture 1",
+    cpus: 2,
+    cost: &[("munmap", &[4]), ("dontneed", &[4, 64]), ("protect", &[4])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

@@ -42,6 +42,7 @@ mod records;
 mod remap;
 mod remap_errors;
 mod robust;
+mod seal;
 mod shared;
 mod signal;
 mod signal_threads;
@@ -64,6 +65,7 @@ const FAMILIES: &[&[Test]] = &[
     map::TESTS,
     areas::TESTS,
     protect::TESTS,
+    seal::TESTS,
     cow::TESTS,
     shared::TESTS,
     memfd::TESTS,

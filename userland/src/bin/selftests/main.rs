@@ -28,6 +28,7 @@ mod helper;
 mod interpreter;
 mod machine;
 mod map;
+mod mdwe;
 mod memfd;
 mod names;
 mod owner;
@@ -66,6 +67,7 @@ const FAMILIES: &[&[Test]] = &[
     areas::TESTS,
     protect::TESTS,
     seal::TESTS,
+    mdwe::TESTS,
     cow::TESTS,
     shared::TESTS,
     memfd::TESTS,

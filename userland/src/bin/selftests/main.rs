@@ -23,6 +23,7 @@ mod folio;
 mod folio_figures;
 mod folio_split;
 mod futex;
+mod guard;
 mod harness;
 mod helper;
 mod interpreter;
@@ -72,6 +73,7 @@ const FAMILIES: &[&[Test]] = &[
     shared::TESTS,
     memfd::TESTS,
     advise::TESTS,
+    guard::TESTS,
     remap::TESTS,
     remap_errors::TESTS,
     pagemap::TESTS,

@@ -38,6 +38,7 @@ mod parallel;
 mod pipes;
 mod pointers;
 mod process;
+mod process_memory;
 mod procfs;
 mod protect;
 mod records;
@@ -74,6 +75,7 @@ const FAMILIES: &[&[Test]] = &[
     memfd::TESTS,
     advise::TESTS,
     guard::TESTS,
+    process_memory::TESTS,
     remap::TESTS,
     remap_errors::TESTS,
     pagemap::TESTS,

@@ -40,6 +40,7 @@ mod pointers;
 mod process;
 mod process_memory;
 mod procfs;
+mod procmap;
 mod protect;
 mod records;
 mod remap;
@@ -79,6 +80,7 @@ const FAMILIES: &[&[Test]] = &[
     remap::TESTS,
     remap_errors::TESTS,
     pagemap::TESTS,
+    procmap::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,

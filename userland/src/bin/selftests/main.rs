@@ -47,6 +47,7 @@ mod records;
 mod remap;
 mod remap_errors;
 mod robust;
+mod scan;
 mod seal;
 mod shared;
 mod signal;
@@ -83,6 +84,7 @@ const FAMILIES: &[&[Test]] = &[
     remap_errors::TESTS,
     pagemap::TESTS,
     procmap::TESTS,
+    scan::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,

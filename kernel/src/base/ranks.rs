@@ -16,11 +16,15 @@ locks::named_ranks! {
     pub const MOUNTS: u8 = 140;
     pub const INODE_DIR: u8 = 145;
     pub const INODE: u8 = 150;
+    /// What a set of files watches.
+    pub const EPOLL_ITEMS: u8 = 153;
     pub const OPEN_FILE: u8 = 155;
     pub const PIPE: u8 = 160;
     pub const TTY: u8 = 165;
     pub const FUTEX: u8 = 170;
     pub const TIMERS: u8 = 175;
+    /// Which files of a set may be ready: entered by what wakes a queue.
+    pub const EPOLL_READY: u8 = 178;
     pub const WAIT_QUEUE: u8 = 180;
     pub const SCHEDULER: u8 = 185;
     /// Which address space a thread or a process has: looked up by each fault.

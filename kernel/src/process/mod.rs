@@ -7,4 +7,5 @@ pub mod futex;
 pub mod pidfd;
 pub mod robust;
 pub mod signal;
+pub mod signalfd;
 pub mod task;

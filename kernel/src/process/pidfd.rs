@@ -5,11 +5,9 @@ use crate::fs::Fd;
 use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
-use crate::fs::open::file::{FileOps, OpenFile, Ready};
-use crate::fs::tree::inode::{FileKind, Inode, Node};
+use crate::fs::open::file::{FileOps, Ready};
 use crate::process::task::{Process, Task};
 use crate::sched::wait::WaitQueue;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -33,31 +31,11 @@ impl FileOps for PidFd {
     }
 }
 
-/// Such files have no pages, no name and nothing to open again.
-struct PidFdInode(Node);
-
-impl Inode for PidFdInode {
-    fn node(&self) -> &Node {
-        &self.0
-    }
-    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
-        Err(Errno::ENXIO)
-    }
-    fn label(&self) -> Option<String> {
-        Some("anon_inode:[pidfd]".into())
-    }
-}
-
 /// A new descriptor of a process, closed by execve.
 pub fn open(task: &Task, process: Arc<Process>, nonblocking: bool) -> Result<Fd> {
     let mut flags = OpenFlags::RDWR;
     flags.set(OpenFlags::NONBLOCK, nonblocking);
-    let inode = Arc::new(PidFdInode(Node::new(
-        anonymous::device(),
-        FileKind::Regular,
-        0o600,
-    )));
-    let file = OpenFile::new(anonymous::place(inode), Arc::new(PidFd(process)), flags);
+    let file = anonymous::open("anon_inode:[pidfd]", Arc::new(PidFd(process)), flags);
     task.files().install(file, true)
 }
 

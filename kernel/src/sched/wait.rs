@@ -9,15 +9,33 @@ use crate::base::ranks;
 use crate::sched::timers::{self, TimerAction};
 use crate::sched::{self, Task, TaskState, Thread};
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mm::sync::Lock;
 
 /// Queues that are entered between two pauses.
 const STEP: usize = 256;
 
-/// Threads that wait for one thing, in the order they came.
-pub struct WaitQueue(Lock<VecDeque<Arc<Task>>, { ranks::WAIT_QUEUE }>);
+/// Observers of one queue at most: a wake-up calls them all.
+const MOST_OBSERVERS: usize = 1000;
+
+/// What is called with each wake-up of a queue: a file that is watched through a set (epoll).
+pub trait Observer: Send + Sync {
+    /// The queue was woken for these events of poll(2), all bits for any. Nothing that this calls
+    /// may wait.
+    fn woken(self: Arc<Self>, events: u16);
+}
+
+/// Threads that wait for one thing, and what observes them.
+pub struct WaitQueue(Lock<Waiters, { ranks::WAIT_QUEUE }>);
+
+struct Waiters {
+    /// In the order they came.
+    threads: VecDeque<Arc<Task>>,
+    /// A new list for each new one: a wake-up goes through the old list without the lock.
+    observers: Option<Arc<Vec<Weak<dyn Observer>>>>,
+}
 
 impl Default for WaitQueue {
     fn default() -> Self {
@@ -28,15 +46,45 @@ impl Default for WaitQueue {
 impl WaitQueue {
     /// An empty queue.
     pub const fn new() -> Self {
-        Self(Lock::new(VecDeque::new()))
+        Self(Lock::new(Waiters {
+            threads: VecDeque::new(),
+            observers: None,
+        }))
     }
 
     /// Wakes all waiting threads.
     pub fn wake_all(&self) {
+        self.wake_for(u16::MAX);
+    }
+
+    /// Wakes all waiting threads; observers learn for which events of poll(2).
+    pub fn wake_for(&self, events: u16) {
         let mut queue = self.0.lock();
-        while let Some(task) = queue.pop_front() {
+        while let Some(task) = queue.threads.pop_front() {
             sched::wake(&task);
         }
+        if let Some(observers) = queue.observers.clone() {
+            drop(queue);
+            notify(&observers, events);
+        }
+    }
+
+    /// From now on each wake-up calls `observer`, as long as it is there. ENOSPC: there are too
+    /// many; ENOMEM.
+    pub fn observe(&self, observer: Weak<dyn Observer>) -> Result {
+        let mut queue = self.0.lock();
+        let mut list = Vec::new();
+        let others = queue.observers.as_deref().map_or(&[][..], |list| list);
+        fallible::reserve(&mut list, others.len() + 1)?;
+        list.extend(others.iter().filter(|it| it.strong_count() > 0).cloned());
+        if list.len() == MOST_OBSERVERS {
+            return Err(Errno::ENOSPC);
+        }
+        list.push(observer);
+        let old = queue.observers.replace(Arc::new(list));
+        drop(queue);
+        drop(old);
+        Ok(())
     }
 
     /// Waits until `ready` gives a value: it is asked first, and again after each wake-up.
@@ -58,12 +106,12 @@ impl WaitQueue {
 
     /// `false`: there is no memory for it.
     fn add(&self, task: &Arc<Task>) -> bool {
-        let mut queue = self.0.lock();
+        let queue = &mut self.0.lock().threads;
         // poll(2) may name one file very often.
         if queue.back().is_some_and(|last| Arc::ptr_eq(last, task)) {
             return true;
         }
-        if fallible::reserve(&mut *queue, 1).is_err() {
+        if fallible::reserve(queue, 1).is_err() {
             return false;
         }
         queue.push_back(task.clone());
@@ -71,7 +119,14 @@ impl WaitQueue {
     }
 
     fn remove(&self, task: &Arc<Task>) {
-        self.0.lock().retain(|t| !Arc::ptr_eq(t, task));
+        self.0.lock().threads.retain(|t| !Arc::ptr_eq(t, task));
+    }
+}
+
+#[cold]
+fn notify(observers: &[Weak<dyn Observer>], events: u16) {
+    for observer in observers.iter().filter_map(Weak::upgrade) {
+        observer.woken(events);
     }
 }
 

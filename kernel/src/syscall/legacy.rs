@@ -17,6 +17,7 @@ pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::vfork => call.run(process::vfork),
         Sysno::getpgrp => identity::getpgid(call.task, 0),
         Sysno::pause => signal::pause(),
+        Sysno::signalfd => call.run(signal::signalfd),
         Sysno::alarm => call.run(itimer::alarm),
         Sysno::time => call.run(now),
         Sysno::arch_prctl => call.run(arch_prctl),

@@ -207,7 +207,8 @@ fn after_signal(number: u64) -> Errno {
             | Sysno::clock_nanosleep
             | Sysno::rt_sigsuspend
             | Sysno::rt_sigtimedwait
-            | Sysno::epoll_pwait,
+            | Sysno::epoll_pwait
+            | Sysno::epoll_pwait2,
         ) => true,
         _ => false,
     };
@@ -281,6 +282,7 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::rt_sigsuspend => call.run(signal::sigsuspend),
         Sysno::rt_sigtimedwait => call.run(signal::sigtimedwait),
         Sysno::rt_sigreturn => call.run(signal::sigreturn),
+        Sysno::signalfd4 => call.run(signal::signalfd4),
         Sysno::sigaltstack => call.run(signal::sigaltstack),
 
         Sysno::nanosleep => call.run(time::nanosleep),

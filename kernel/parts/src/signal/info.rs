@@ -134,6 +134,48 @@ impl SigInfo {
     }
 }
 
+/// `struct signalfd_siginfo`.
+pub type FdInfo = [u8; 128];
+
+impl SigInfo {
+    /// What signalfd(2) reads.
+    pub fn to_fd_bytes(self) -> FdInfo {
+        let mut bytes = [0; 128];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &self.signo.to_ne_bytes());
+        put(8, &self.code.to_ne_bytes());
+        let sender = match self.fields {
+            Fields::Sender { pid, uid } => Some((pid, uid)),
+            Fields::Value { pid, uid, value } => {
+                put(44, &(value as i32).to_ne_bytes());
+                put(48, &value.to_ne_bytes());
+                Some((pid, uid))
+            }
+            Fields::Child {
+                pid,
+                uid,
+                status,
+                utime,
+                stime,
+            } => {
+                put(40, &status.to_ne_bytes());
+                put(56, &utime.to_ne_bytes());
+                put(64, &stime.to_ne_bytes());
+                Some((pid, uid))
+            }
+            Fields::Fault { addr } => {
+                put(72, &addr.to_ne_bytes());
+                None
+            }
+        };
+        if let Some((pid, uid)) = sender {
+            put(12, &pid.to_ne_bytes());
+            put(16, &uid.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

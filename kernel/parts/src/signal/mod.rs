@@ -5,7 +5,7 @@ mod info;
 mod pending;
 
 pub use action::{Action, ActionFlags, Actions, Default, Disposition};
-pub use info::{Fields, SigInfo};
+pub use info::{FdInfo, Fields, SigInfo};
 pub use pending::{Pending, QueueFull, queued};
 
 use linux_raw_sys::general as abi;

@@ -1,8 +1,11 @@
-//! Files that are in no tree: pipes, memfds, pidfds. They are on a mount of their own, to which no
-//! path leads.
+//! Files that are in no tree: pipes, memfds, pidfds, sets of files. They are on a mount of their
+//! own, to which no path leads.
 
+use crate::base::errno::{Errno, Result};
+use crate::fs::OpenFlags;
 use crate::fs::kinds::ramfs;
-use crate::fs::tree::inode::Inode;
+use crate::fs::open::file::{FileOps, OpenFile};
+use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::mount::{Location, Mount};
 use crate::fs::tree::quota::Quota;
@@ -22,6 +25,30 @@ fn mount() -> &'static Arc<Mount> {
 /// st_dev of such files.
 pub fn device() -> u64 {
     mount().fs.device
+}
+
+/// Such files have no pages, no name and nothing to open again.
+struct Anonymous {
+    node: Node,
+    label: &'static str,
+}
+
+impl Inode for Anonymous {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
+        Err(Errno::ENXIO)
+    }
+    fn label(&self) -> Option<String> {
+        Some(self.label.into())
+    }
+}
+
+/// A file that only does what `ops` say; /proc/PID/fd shows it as `label`.
+pub fn open(label: &'static str, ops: Arc<dyn FileOps>, flags: OpenFlags) -> Arc<OpenFile> {
+    let node = Node::new(device(), FileKind::Regular, 0o600);
+    OpenFile::new(place(Arc::new(Anonymous { node, label })), ops, flags)
 }
 
 /// The place of such a file.

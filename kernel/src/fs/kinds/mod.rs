@@ -1,6 +1,8 @@
 //! Kinds of files: regular files in memory, pipes, sockets, and pseudo files.
 
 pub mod anonymous;
+pub mod epoll;
+pub mod eventfd;
 pub mod fifo;
 pub mod piece;
 pub mod pipe;
@@ -11,3 +13,4 @@ pub mod ramfs;
 pub mod records;
 pub mod socket;
 pub mod text;
+pub mod timerfd;

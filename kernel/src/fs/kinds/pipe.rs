@@ -287,8 +287,12 @@ impl FileOps for End {
     }
 
     fn queues<'a>(&'a self, queues: &mut Vec<&'a WaitQueue>) {
-        queues.push(&self.pipe.readable);
-        queues.push(&self.pipe.writable);
+        if self.read {
+            queues.push(&self.pipe.readable);
+        }
+        if self.write {
+            queues.push(&self.pipe.writable);
+        }
     }
 
     fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {

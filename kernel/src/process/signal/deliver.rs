@@ -43,12 +43,10 @@ pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option
 /// Takes the next signal to be handled; without one, the thread has no signal work any more.
 fn take(task: &Arc<Task>) -> Option<SigInfo> {
     let allowed = !task.blocked();
-    let own = task.pending.lock().take(allowed);
-    own.or_else(|| task.process().pending.lock().take(allowed))
-        .or_else(|| {
-            recalculate(task);
-            None
-        })
+    take_of(task, allowed).or_else(|| {
+        recalculate(task);
+        None
+    })
 }
 
 /// Ends an interrupted call before a handler runs: it is repeated afterwards, or ends with EINTR.

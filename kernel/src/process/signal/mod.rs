@@ -83,6 +83,12 @@ pub(crate) fn pending_set(task: &Task) -> SigSet {
     own | shared
 }
 
+/// Takes a pending signal of `set`, the thread's own first. The caller [`recalculate`]s.
+pub fn take_of(task: &Task, set: SigSet) -> Option<SigInfo> {
+    let own = task.pending.lock().take(set);
+    own.or_else(|| task.process().pending.lock().take(set))
+}
+
 /// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and checks whether a pending
 /// signal is free now, or is for another thread.
 pub fn set_blocked(task: &Task, set: SigSet) {

@@ -1,6 +1,7 @@
 //! Sending signals: to a thread, a process, a group.
 
 use super::*;
+use crate::process::signalfd;
 use crate::process::task::{self, Pid, Process, Resource};
 use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
@@ -153,7 +154,7 @@ pub fn pass_on(task: &Task, set: SigSet) {
         }
     }
     // sigtimedwait may be waiting for them.
-    process.signal_queue.wake_all();
+    signalfd::notify(process);
 }
 
 /// Tells a thread that a signal is pending.
@@ -167,6 +168,6 @@ fn notify(task: &Arc<Task>, signo: i32) {
             _ => false,
         });
     } else {
-        task.process().signal_queue.wake_all();
+        signalfd::notify(task.process());
     }
 }

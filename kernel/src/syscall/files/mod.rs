@@ -4,6 +4,8 @@ mod attributes;
 mod copy;
 mod descriptors;
 mod directories;
+mod epoll;
+mod event;
 mod message;
 mod mounts;
 mod names;
@@ -64,6 +66,15 @@ pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::openat2 => call.run(open::openat2),
         Sysno::memfd_create => call.run(open::memfd_create),
         Sysno::pipe2 => call.run(open::pipe2),
+
+        Sysno::epoll_create1 => call.run(epoll::epoll_create1),
+        Sysno::epoll_ctl => call.run(epoll::epoll_ctl),
+        Sysno::epoll_pwait => call.run(epoll::epoll_pwait),
+        Sysno::epoll_pwait2 => call.run(epoll::epoll_pwait2),
+        Sysno::eventfd2 => call.run(event::eventfd2),
+        Sysno::timerfd_create => call.run(event::timerfd_create),
+        Sysno::timerfd_settime => call.run(event::timerfd_settime),
+        Sysno::timerfd_gettime => call.run(event::timerfd_gettime),
 
         Sysno::socketpair => call.run(socket::socketpair),
         Sysno::shutdown => call.run(socket::shutdown),
@@ -191,6 +202,9 @@ fn legacy(sysno: Sysno, call: Call<'_>) -> Result<u64> {
             call.run(|task: &Task, from, to| names::renameat(task, CWD, from, CWD, to))
         }
         Sysno::getdents => call.run(directories::getdents),
+        Sysno::epoll_create => call.run(epoll::epoll_create),
+        Sysno::epoll_wait => call.run(epoll::epoll_wait),
+        Sysno::eventfd => call.run(event::eventfd),
         Sysno::poll => call.run(poll::poll),
         Sysno::select => call.run(select::select),
         _ => super::other(sysno, call),

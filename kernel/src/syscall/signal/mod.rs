@@ -1,8 +1,12 @@
 //! Signal actions, masks and alternate stacks; waiting for signals. Sending is in a file of its
 //! own.
 
+mod file;
 mod send;
 
+#[cfg(target_arch = "x86_64")]
+pub use file::signalfd;
+pub use file::signalfd4;
 pub use send::{kill, pidfd_send_signal, sigqueueinfo, tgkill, tgsigqueueinfo, tkill};
 
 use super::time::{self, Timespec};
@@ -135,10 +139,7 @@ pub fn sigtimedwait(
     let set = set.read()? & !(bit(SIGKILL) | bit(SIGSTOP));
     let deadline = time::relative_deadline(task, timeout)?;
     let process = task.process();
-    let take = || {
-        let own = task.pending.lock().take(set);
-        own.or_else(|| process.pending.lock().take(set))
-    };
+    let take = || signal::take_of(task, set);
     let Some(got) = process.signal_queue.wait(deadline, take)? else {
         return Err(Errno::EAGAIN);
     };

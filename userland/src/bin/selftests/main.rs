@@ -17,6 +17,8 @@ mod cow;
 mod cpus;
 mod cpus_interrupts;
 mod cpus_memory;
+mod epoll;
+mod event;
 mod exec;
 mod files;
 mod folio;
@@ -44,6 +46,7 @@ mod remap_errors;
 mod robust;
 mod shared;
 mod signal;
+mod signal_files;
 mod signal_threads;
 mod socket_messages;
 mod socket_options;
@@ -86,6 +89,9 @@ const FAMILIES: &[&[Test]] = &[
     pipes::TESTS,
     harness::TESTS,
     sockets::TESTS,
+    epoll::TESTS,
+    event::TESTS,
+    signal_files::TESTS,
     socket_messages::TESTS,
     socket_options::TESTS,
     clock::TESTS,

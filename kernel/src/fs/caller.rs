@@ -4,6 +4,7 @@ use crate::base::Pid;
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
+use crate::fs::kinds::socket::Creator;
 use parts::signal::{SIGPIPE, SIGXFSZ};
 
 /// The highest RLIMIT_NOFILE that counts (/proc/sys/fs/nr_open): a table is one piece of the
@@ -38,6 +39,8 @@ pub trait Caller {
     fn signal(signo: i32);
     /// Its process, group and session.
     fn ids() -> Ids;
+    /// As sockets show it to each other.
+    fn creator() -> Creator;
     /// Whether a job control signal that stops would not stop it, or for ever: the running thread
     /// ignores or blocks it, or its process group is orphaned.
     fn is_unstoppable(signo: i32) -> bool;
@@ -65,6 +68,11 @@ pub fn within_file_size(position: u64, len: usize) -> Result<usize> {
         return Err(Errno::EFBIG);
     }
     Ok(usize::try_from(limit - position.min(limit)).map_or(len, |left| left.min(len)))
+}
+
+/// The running process, as sockets show it to each other.
+pub fn creator() -> Creator {
+    Above::creator()
 }
 
 /// A write to a pipe without readers.

@@ -4,6 +4,7 @@ use crate::base::Pid;
 use crate::base::above::Above;
 use crate::base::machine::AddressSpace;
 use crate::fs::caller::{Caller, Ids};
+use crate::fs::kinds::socket::Creator;
 use crate::process::signal::{self, SigInfo};
 use crate::process::task::{
     Resource, current, for_each_space, is_orphaned, session_of, with_current,
@@ -36,6 +37,17 @@ impl Caller for Above {
                 pgid: process.pgid(),
                 sid: process.sid(),
             }
+        })
+    }
+
+    #[inline]
+    fn creator() -> Creator {
+        let task = current();
+        let process = task.process();
+        process.credentials(|it| Creator {
+            pid: process.pid(),
+            uid: it.euid(),
+            gid: it.egid(),
         })
     }
 

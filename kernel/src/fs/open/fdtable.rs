@@ -109,6 +109,14 @@ impl FdTable {
         Ok(Fd(fd as i32))
     }
 
+    /// EMFILE when no number is free: for what is taken from somewhere before it is entered.
+    pub fn check_free(&self) -> Result {
+        match self.0.lock().lowest_free(0) < caller::open_files_limit() {
+            true => Ok(()),
+            false => Err(Errno::EMFILE),
+        }
+    }
+
     /// Enters a file at the lowest free number.
     pub fn install(&self, file: Arc<OpenFile>, close_on_exec: bool) -> Result<Fd> {
         self.install_from(file, close_on_exec, 0)

@@ -1,16 +1,18 @@
 //! Messages: send(2), recv(2) and their relatives.
 
-use super::socket::{AF_UNIX, SocketFile};
+use super::address::{self, Address};
+use super::control::{self, Control};
+use super::socket::SocketFile;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr, UserSlice};
 use crate::fs::Fd;
-use crate::fs::kinds::socket::{How, Received, Style};
+use crate::fs::kinds::socket::{Endpoint, How, Outgoing, Received, Style};
 use crate::fs::open::io::{IoVec, Sink, Source};
-use crate::fs::tree::path::{self, Last};
 use crate::process::task::Task;
 use crate::sched;
 use crate::syscall::door::flag_arguments;
 use crate::syscall::time::Timespec;
+use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 
 bitflags::bitflags! {
@@ -21,6 +23,8 @@ bitflags::bitflags! {
         const OOB = 1;
         /// MSG_PEEK: what is received stays there.
         const PEEK = 2;
+        /// MSG_CTRUNC, of an answer: not all control data was there room for.
+        const CTRUNC = 8;
         /// MSG_TRUNC: the result is the length of the message, whatever there was room for.
         const TRUNC = 0x20;
         /// MSG_DONTWAIT: EAGAIN instead of waiting.
@@ -31,15 +35,12 @@ bitflags::bitflags! {
         const NOSIGNAL = 0x4000;
         /// MSG_WAITFORONE: recvmmsg(2) does not wait after the first message.
         const WAITFORONE = 0x1_0000;
+        /// MSG_CMSG_CLOEXEC: descriptors that arrive are closed by execve(2).
+        const CMSG_CLOEXEC = 0x4000_0000;
     }
 }
 
 flag_arguments!(MessageFlags: ignored);
-
-/// The longest address, `struct sockaddr_storage`, and the longest of AF_UNIX, `struct
-/// sockaddr_un`.
-const LONGEST: usize = 128;
-const LONGEST_UNIX: usize = 110;
 
 /// `struct msghdr` in words: name, its length, pieces, their count, control data, its length,
 /// flags.
@@ -52,7 +53,7 @@ struct Header {
     name: UserPtr<u8>,
     name_len: i32,
     pieces: UserSlice<IoVec>,
-    has_control: bool,
+    control: UserBytes,
 }
 
 impl Header {
@@ -79,7 +80,7 @@ impl Header {
                 first: pieces.into(),
                 len: count,
             },
-            has_control: control != 0 && control_len > 0,
+            control: control::range(control.into(), control_len),
         })
     }
 }
@@ -96,31 +97,16 @@ fn how(file: &SocketFile, flags: MessageFlags) -> Result<How> {
     })
 }
 
-/// Checks the address of a connected socket's message. A stream does not take one, packets ignore
-/// it; a datagram would go there, but no socket here has a name: EISCONN, EINVAL, ENOENT,
-/// ECONNREFUSED, EFAULT.
-fn check_receiver(task: &Task, style: Style, address: UserPtr<u8>, len: usize) -> Result {
-    let mut bytes = [0; LONGEST];
-    let given = UserBytes {
-        first: address,
-        len: len as u64,
-    };
-    given.read(&mut bytes[..len])?;
-    match style {
-        Style::Packets => return Ok(()),
-        Style::Stream => return Err(Errno::EISCONN),
-        Style::Datagram => {}
+/// Where a message with an address goes: only a datagram goes there. A stream does not take one:
+/// EISCONN, EOPNOTSUPP; packets ignore it. The errors of [`Address::find`].
+fn receiver(task: &Task, file: &SocketFile, address: &Address) -> Result<Option<Arc<Endpoint>>> {
+    let socket = file.socket();
+    match socket.style() {
+        Style::Packets => Ok(None),
+        Style::Stream if socket.peer_name().is_ok() => Err(Errno::EISCONN),
+        Style::Stream => Err(Errno::EOPNOTSUPP),
+        Style::Datagram => address.find(task, Style::Datagram).map(Some),
     }
-    if len <= 2 || len > LONGEST_UNIX || u16::from_ne_bytes([bytes[0], bytes[1]]) != AF_UNIX {
-        return Err(Errno::EINVAL);
-    }
-    let name = bytes[2..len].split(|b| *b == 0).next().unwrap_or_default();
-    // A name that begins with NUL is in no directory.
-    if !name.is_empty() {
-        let context = task.fs();
-        path::resolve(&context, context.cwd(), name, Last::Follow)?;
-    }
-    Err(Errno::ECONNREFUSED)
 }
 
 /// sendto(2).
@@ -134,26 +120,24 @@ pub fn sendto(
 ) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     let how = how(&file, flags)?;
+    let mut out = Outgoing::default();
     if address.given().is_some() {
-        let len = usize::try_from(address_len).unwrap_or(usize::MAX);
-        if len > LONGEST {
-            return Err(Errno::EINVAL);
-        }
-        check_receiver(task, file.socket().style(), address, len)?;
+        let address = Address::read(address, address_len)?;
+        out.to = receiver(task, &file, &address)?;
     }
     let mut source = Source::user(from)?;
-    Ok(file.socket().send(how, &mut source)? as u64)
+    Ok(file.socket().send(how, &mut source, out)? as u64)
 }
 
 /// The result of recv(2): with MSG_TRUNC the length of the message, whatever there was room for.
-fn result_of(received: Received, flags: MessageFlags) -> u64 {
+fn result_of(received: &Received, flags: MessageFlags) -> u64 {
     match flags.contains(MessageFlags::TRUNC) {
         false => received.bytes as u64,
         true => received.message as u64,
     }
 }
 
-/// recvfrom(2): the other side has no name, so its length is 0.
+/// recvfrom(2): a sender without a name has an address of length 0.
 pub fn recvfrom(
     task: &Task,
     fd: Fd,
@@ -167,16 +151,16 @@ pub fn recvfrom(
     let mut sink = Sink::user(into)?;
     let received = file.socket().receive(how, &mut sink)?;
     if address.given().is_some() {
-        if address_len.read()? < 0 {
-            return Err(Errno::EINVAL);
+        match &received.with.from {
+            Some(name) => address::write(Some(name), address, address_len)?,
+            None if address_len.read()? < 0 => return Err(Errno::EINVAL),
+            None => address_len.write(&0)?,
         }
-        address_len.write(&0)?;
     }
-    Ok(result_of(received, flags))
+    Ok(result_of(&received, flags))
 }
 
-/// sendmsg(2). EOPNOTSUPP with control data, and nothing is sent: neither descriptors (SCM_RIGHTS)
-/// nor credentials travel here.
+/// sendmsg(2), with what [`control::read`] takes.
 pub fn sendmsg(
     task: &Task,
     fd: Fd,
@@ -195,15 +179,14 @@ fn send_one(
 ) -> Result<u64> {
     let header = Header::read(at)?;
     let how = how(file, flags)?;
+    let mut out = control::read(task, header.control)?;
     if header.name.given().is_some() && header.name_len > 0 {
-        let len = LONGEST.min(header.name_len as usize);
-        check_receiver(task, file.socket().style(), header.name, len)?;
-    }
-    if header.has_control {
-        return Err(Errno::EOPNOTSUPP);
+        // A name that is too long is cut.
+        let address = Address::read(header.name, header.name_len.min(address::LONGEST as i32))?;
+        out.to = receiver(task, file, &address)?;
     }
     let mut source = Source::user_list(header.pieces)?;
-    Ok(file.socket().send(how, &mut source)? as u64)
+    Ok(file.socket().send(how, &mut source, out)? as u64)
 }
 
 /// recvmsg(2).
@@ -214,22 +197,40 @@ pub fn recvmsg(
     flags: MessageFlags,
 ) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
-    receive_one(&file, header, flags)
+    receive_one(task, &file, header, flags)
 }
 
-fn receive_one(file: &SocketFile, at: UserPtr<HeaderWords>, flags: MessageFlags) -> Result<u64> {
+fn receive_one(
+    task: &Task,
+    file: &SocketFile,
+    at: UserPtr<HeaderWords>,
+    flags: MessageFlags,
+) -> Result<u64> {
     let header = Header::read(at)?;
     let how = how(file, flags)?;
     let mut sink = Sink::user_list(header.pieces)?;
     let received = file.socket().receive(how, &mut sink)?;
+    let result = result_of(&received, flags);
     if header.name.given().is_some() {
-        at.field(Header::NAME_LEN).write(&0i32)?;
+        let len = match &received.with.from {
+            Some(name) => address::write_within(Some(name), header.name, header.name_len as usize)?,
+            None => 0,
+        };
+        at.field(Header::NAME_LEN).write(&(len as i32))?;
     }
-    let mut answer = MessageFlags::empty();
-    answer.set(MessageFlags::TRUNC, received.message > received.bytes);
-    at.field(Header::CONTROL_LEN).write(&0u64)?;
+    let mut control = Control::new(header.control);
+    control.flags = flags & MessageFlags::CMSG_CLOEXEC;
+    let shows_sender = file
+        .socket()
+        .options(|options| options.passes_credentials());
+    let lost = received.message > received.bytes;
+    control.write(task, received.with, shows_sender)?;
+    let mut answer = control.flags;
+    answer.set(MessageFlags::TRUNC, lost);
+    at.field(Header::CONTROL_LEN)
+        .write(&(control.used() as u64))?;
     at.field(Header::FLAGS).write(&answer.bits())?;
-    Ok(result_of(received, flags))
+    Ok(result)
 }
 
 /// Calls `one` with the address of each `struct msghdr`, until one fails; how many did not, or the
@@ -285,6 +286,6 @@ pub fn recvmmsg(
         after_one |= MessageFlags::DONTWAIT;
     }
     each(list, count, |at, first| {
-        receive_one(&file, at, if first { flags } else { after_one })
+        receive_one(task, &file, at, if first { flags } else { after_one })
     })
 }

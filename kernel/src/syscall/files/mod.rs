@@ -1,6 +1,8 @@
 //! System calls on files: one source file per family, one function per call.
 
+mod address;
 mod attributes;
+mod control;
 mod copy;
 mod descriptors;
 mod directories;
@@ -76,10 +78,16 @@ pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::timerfd_settime => call.run(event::timerfd_settime),
         Sysno::timerfd_gettime => call.run(event::timerfd_gettime),
 
+        Sysno::socket => call.run(socket::socket),
         Sysno::socketpair => call.run(socket::socketpair),
         Sysno::shutdown => call.run(socket::shutdown),
-        Sysno::listen | Sysno::accept | Sysno::accept4 => call.run(socket::listen),
-        Sysno::getsockname | Sysno::getpeername => call.run(socket::name),
+        Sysno::bind => call.run(socket::bind),
+        Sysno::listen => call.run(socket::listen),
+        Sysno::connect => call.run(socket::connect),
+        Sysno::accept => call.run(socket::accept),
+        Sysno::accept4 => call.run(socket::accept4),
+        Sysno::getsockname => call.run(socket::getsockname),
+        Sysno::getpeername => call.run(socket::getpeername),
         Sysno::getsockopt => call.run(socket::getsockopt),
         Sysno::setsockopt => call.run(socket::setsockopt),
 

@@ -1,17 +1,17 @@
-//! socketpair(2), shutdown(2), getsockname(2), getsockopt(2) and their relatives.
+//! socket(2), bind(2), connect(2), accept(2), shutdown(2), getsockopt(2) and their relatives.
 
+use super::address::{self, Address};
 use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};
-use crate::fs::kinds::anonymous;
+use crate::fs::caller;
 use crate::fs::kinds::socket::{
-    self, Creator, Directions, OPEN_FLAGS, OptionValue, Options, Socket, Style,
+    self, Creator, Directions, Endpoint, How, OptionValue, Options, Style, endpoint_of,
 };
 use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::Task;
 use crate::syscall::door::flag_arguments;
 use alloc::sync::Arc;
-use core::any::Any;
 use linux_raw_sys::general as c;
 
 /// socket(2)'s numbers, which no header of system calls has.
@@ -27,7 +27,8 @@ const TYPES: u32 = 11;
 const SHUT_RD: u32 = 0;
 const SHUT_WR: u32 = 1;
 const SHUT_RDWR: u32 = 2;
-const SOL_SOCKET: u32 = 1;
+/// The level of options and control data.
+pub const SOL_SOCKET: u32 = 1;
 
 bitflags::bitflags! {
     /// A type of sockets, and SOCK_*: flags besides it.
@@ -44,16 +45,9 @@ bitflags::bitflags! {
 
 flag_arguments!(SocketType: invalid);
 
-/// A connected pair. EAFNOSUPPORT: not AF_UNIX; EINVAL: no such type or flag; EPROTONOSUPPORT,
-/// ESOCKTNOSUPPORT: not for AF_UNIX; EMFILE, EFAULT.
-pub fn socketpair(
-    task: &Task,
-    family: u32,
-    kind: SocketType,
-    protocol: u32,
-    into: UserPtr<[i32; 2]>,
-) -> Result<u64> {
-    let flags = kind - SocketType::NUMBER;
+/// The style that a family, a type and a protocol mean. EAFNOSUPPORT: not AF_UNIX; EINVAL: no such
+/// type; EPROTONOSUPPORT, ESOCKTNOSUPPORT: not for AF_UNIX.
+fn style_of(family: u32, kind: SocketType, protocol: u32) -> Result<Style> {
     let kind = (kind & SocketType::NUMBER).bits();
     if family != AF_UNIX.into() {
         return Err(Errno::EAFNOSUPPORT);
@@ -64,28 +58,39 @@ pub fn socketpair(
     if protocol != 0 && protocol != AF_UNIX.into() {
         return Err(Errno::EPROTONOSUPPORT);
     }
-    let style = match kind {
-        STREAM => Style::Stream,
-        DGRAM | RAW => Style::Datagram,
-        SEQPACKET => Style::Packets,
-        _ => return Err(Errno::ESOCKTNOSUPPORT),
-    };
+    match kind {
+        STREAM => Ok(Style::Stream),
+        DGRAM | RAW => Ok(Style::Datagram),
+        SEQPACKET => Ok(Style::Packets),
+        _ => Err(Errno::ESOCKTNOSUPPORT),
+    }
+}
+
+fn install(task: &Task, endpoint: Arc<Endpoint>, flags: SocketType) -> Result<Fd> {
+    let file = socket::open(endpoint, flags.contains(SocketType::NONBLOCK));
+    task.files()
+        .install(file, flags.contains(SocketType::CLOEXEC))
+}
+
+/// socket(2); the errors of [`style_of`], EMFILE, ENOMEM.
+pub fn socket(task: &Task, family: u32, kind: SocketType, protocol: u32) -> Result<u64> {
+    let endpoint = Endpoint::new(style_of(family, kind, protocol)?)?;
+    Ok(install(task, endpoint, kind)?.to_return())
+}
+
+/// socketpair(2): a connected pair. As [`socket`], EFAULT.
+pub fn socketpair(
+    task: &Task,
+    family: u32,
+    kind: SocketType,
+    protocol: u32,
+    into: UserPtr<[i32; 2]>,
+) -> Result<u64> {
+    let style = style_of(family, kind, protocol)?;
+    let [one, other] = socket::pair(style, caller::creator())?;
     let files = task.files();
-    let install = |(inode, socket)| {
-        let mut open_flags = OPEN_FLAGS;
-        open_flags.set(OpenFlags::NONBLOCK, flags.contains(SocketType::NONBLOCK));
-        let file = OpenFile::new(anonymous::place(inode), socket, open_flags);
-        files.install(file, flags.contains(SocketType::CLOEXEC))
-    };
-    let process = task.process();
-    let creator = process.credentials(|c| Creator {
-        pid: process.pid(),
-        uid: c.uid[1],
-        gid: c.gid[1],
-    });
-    let [one, other] = socket::pair(style, creator);
-    let first = install((one.0, one.1))?;
-    let second = match install((other.0, other.1)) {
+    let first = install(task, one, kind)?;
+    let second = match install(task, other, kind) {
         Ok(second) => second,
         Err(error) => return files.close(first).and(Err(error)),
     };
@@ -102,10 +107,9 @@ impl SocketFile {
     /// EBADF, ENOTSOCK.
     pub fn get(task: &Task, fd: Fd) -> Result<SocketFile> {
         let file = usable(task, fd)?;
-        let ops: &dyn Any = file.ops();
-        match ops.is::<Socket>() {
-            true => Ok(SocketFile(file)),
-            false => Err(Errno::ENOTSOCK),
+        match endpoint_of(&file) {
+            Some(_) => Ok(SocketFile(file)),
+            None => Err(Errno::ENOTSOCK),
         }
     }
 
@@ -115,10 +119,69 @@ impl SocketFile {
     }
 
     /// The socket.
-    pub fn socket(&self) -> &Socket {
-        let ops: &dyn Any = self.0.ops();
-        ops.downcast_ref().expect("it was asked when it was made")
+    pub fn socket(&self) -> &Arc<Endpoint> {
+        endpoint_of(&self.0).expect("it was asked when it was made")
     }
+
+    fn how(&self) -> How {
+        How::waiting(!self.nonblocking())
+    }
+}
+
+/// bind(2). EBADF, ENOTSOCK, and the errors of [`Address::bind`].
+pub fn bind(task: &Task, fd: Fd, at: UserPtr<u8>, len: i32) -> Result<u64> {
+    let file = SocketFile::get(task, fd)?;
+    let address = Address::read(at, len)?;
+    address.bind(task, file.socket()).map(|()| 0)
+}
+
+/// listen(2); [`Endpoint::listen`].
+pub fn listen(task: &Task, fd: Fd, most: i32) -> Result<u64> {
+    let file = SocketFile::get(task, fd)?;
+    file.socket().listen(most, caller::creator()).map(|()| 0)
+}
+
+/// connect(2); [`Address::find`], [`Endpoint::connect`].
+pub fn connect(task: &Task, fd: Fd, at: UserPtr<u8>, len: i32) -> Result<u64> {
+    let file = SocketFile::get(task, fd)?;
+    let address = Address::read(at, len)?;
+    let socket = file.socket();
+    if socket.style() == Style::Datagram && address.is_unspecified() {
+        return socket.disconnect().map(|()| 0);
+    }
+    let to = address.find(task, socket.style())?;
+    socket
+        .connect(&to, file.how(), caller::creator())
+        .map(|()| 0)
+}
+
+/// accept4(2); [`Endpoint::accept`], EMFILE, EFAULT.
+pub fn accept4(
+    task: &Task,
+    fd: Fd,
+    at: UserPtr<u8>,
+    len: UserPtr<i32>,
+    flags: SocketType,
+) -> Result<u64> {
+    if flags.intersects(SocketType::NUMBER) {
+        return Err(Errno::EINVAL);
+    }
+    let file = SocketFile::get(task, fd)?;
+    task.files().check_free()?;
+    let accepted = file.socket().accept(file.how())?;
+    let name = accepted.peer_name()?;
+    // Dropped unless it is installed: closed for the other side, too.
+    let opened = socket::open(accepted, flags.contains(SocketType::NONBLOCK));
+    if at.given().is_some() {
+        address::write(name.as_ref(), at, len)?;
+    }
+    let close_on_exec = flags.contains(SocketType::CLOEXEC);
+    Ok(task.files().install(opened, close_on_exec)?.to_return())
+}
+
+/// accept(2).
+pub fn accept(task: &Task, fd: Fd, at: UserPtr<u8>, len: UserPtr<i32>) -> Result<u64> {
+    accept4(task, fd, at, len, SocketType::empty())
 }
 
 /// shutdown(2). EINVAL for an unknown direction.
@@ -134,27 +197,16 @@ pub fn shutdown(task: &Task, fd: Fd, how: u32) -> Result<u64> {
     Ok(0)
 }
 
-/// listen(2) and accept(2): only for sockets with a name. EINVAL, EOPNOTSUPP for datagrams.
-pub fn listen(task: &Task, fd: Fd) -> Result<u64> {
-    match SocketFile::get(task, fd)?.socket().style() {
-        Style::Datagram => Err(Errno::EOPNOTSUPP),
-        Style::Stream | Style::Packets => Err(Errno::EINVAL),
-    }
+/// getsockname(2): the family alone when it has no name. EINVAL for a length below 0.
+pub fn getsockname(task: &Task, fd: Fd, at: UserPtr<u8>, len: UserPtr<i32>) -> Result<u64> {
+    let name = SocketFile::get(task, fd)?.socket().name();
+    address::write(name.as_ref(), at, len).map(|()| 0)
 }
 
-/// getsockname(2) and getpeername(2): neither side has a name, so there is the family alone. EINVAL
-/// for a length below 0.
-pub fn name(task: &Task, fd: Fd, address: UserPtr<u8>, len: UserPtr<i32>) -> Result<u64> {
-    SocketFile::get(task, fd)?;
-    let value = AF_UNIX.to_ne_bytes();
-    let room = room_of(len)?;
-    let into = UserBytes {
-        first: address,
-        len: room as u64,
-    };
-    into.write(0, &value[..room.min(value.len())])?;
-    len.write(&(value.len() as i32))?;
-    Ok(0)
+/// getpeername(2): as [`getsockname`]. ENOTCONN.
+pub fn getpeername(task: &Task, fd: Fd, at: UserPtr<u8>, len: UserPtr<i32>) -> Result<u64> {
+    let name = SocketFile::get(task, fd)?.socket().peer_name()?;
+    address::write(name.as_ref(), at, len).map(|()| 0)
 }
 
 /// How many bytes of a value the caller has room for. EINVAL for a negative number.
@@ -177,7 +229,7 @@ pub fn getsockopt(
         return Err(Errno::EOPNOTSUPP);
     }
     let room = room_of(len)?;
-    let value = socket.options(|options| options.get(socket.style(), option))?;
+    let value = socket.option(option)?;
     let mut bytes = [0; 16];
     let words = |words: &[i32], bytes: &mut [u8; 16]| {
         for (into, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -189,7 +241,7 @@ pub fn getsockopt(
         OptionValue::Number(n) => words(&[n], &mut bytes),
         OptionValue::Linger(linger) => words(&linger, &mut bytes),
         OptionValue::Peer => {
-            let Creator { pid, uid, gid } = socket.creator();
+            let Creator { pid, uid, gid } = socket.peer_process();
             words(&[pid, uid as i32, gid as i32], &mut bytes)
         }
         OptionValue::Time([seconds, micros]) => {

@@ -49,7 +49,9 @@ mod signal;
 mod signal_files;
 mod signal_threads;
 mod socket_messages;
+mod socket_names;
 mod socket_options;
+mod socket_rights;
 mod sockets;
 mod soft_dirty;
 mod stack;
@@ -94,6 +96,8 @@ const FAMILIES: &[&[Test]] = &[
     signal_files::TESTS,
     socket_messages::TESTS,
     socket_options::TESTS,
+    socket_names::TESTS,
+    socket_rights::TESTS,
     clock::TESTS,
     futex::TESTS,
     affinity::TESTS,

@@ -1,16 +1,14 @@
 //! Messages of sockets: sendmsg(2), recvmsg(2) and many at once, what goes with them, and their
 //! addresses.
 use crate::sockets::{DONTWAIT, KINDS, Pair, next, pair, send};
-use userland::counters::on_quire;
 use userland::harness::Outcome;
-use userland::sys::{Result, call, file};
+use userland::sys::{Result, call};
 use userland::{check_eq, check_err};
 
 userland::tests![
     socket_messages_in_pieces,
     socket_many_messages,
     socket_many_messages_of_many_pieces,
-    socket_descriptors,
     socket_addresses,
 ];
 
@@ -102,43 +100,6 @@ fn socket_many_messages_of_many_pieces() -> Outcome {
     check_eq!(sent, MOST);
     check_eq!(list.iter().filter(|entry| entry[7] == 0).count(), MOST);
     check_err!(next(b), EAGAIN);
-    Ok(())
-}
-
-/// A descriptor goes with a message, or the message is refused: it never arrives alone.
-fn socket_descriptors() -> Outcome {
-    for kind in KINDS {
-        let Pair { a, b } = pair(kind)?;
-        let (hear, tell) = file::pipe(0)?;
-        // `struct cmsghdr`, its level and type, and the descriptor.
-        let rights = (libc::SCM_RIGHTS as usize) << 32 | libc::SOL_SOCKET as usize;
-        let control = [20, rights, tell as usize];
-        let bytes = [piece(b"x")];
-        let mut sent = header(&bytes);
-        (sent[4], sent[5]) = (control.as_ptr() as usize, size_of_val(&control));
-        let result = message(libc::SYS_sendmsg, a, &mut sent, 0);
-        let room = [0u8; 1];
-        let places = [piece(&room)];
-        let arrived = [0usize; 3];
-        let mut got = header(&places);
-        (got[4], got[5]) = (arrived.as_ptr() as usize, size_of_val(&arrived));
-        if on_quire() {
-            check_err!(result, EOPNOTSUPP);
-            check_err!(message(libc::SYS_recvmsg, b, &mut got, DONTWAIT), EAGAIN);
-            send(a, b"y", 0)?;
-            check_eq!(message(libc::SYS_recvmsg, b, &mut got, DONTWAIT)?, 1);
-            check_eq!(got[5], 0);
-            continue;
-        }
-        check_eq!(result?, 1);
-        check_eq!(message(libc::SYS_recvmsg, b, &mut got, DONTWAIT)?, 1);
-        let [len, kind, fd] = std::hint::black_box(arrived);
-        check_eq!((len, kind), (20, rights));
-        file::write_all(fd as i32, b"through")?;
-        let mut through = [0; 7];
-        check_eq!(file::read(hear, &mut through)?, 7);
-        check_eq!(&through, b"through");
-    }
     Ok(())
 }
 

@@ -1,33 +1,47 @@
-//! Pairs of sockets without a name, unix(7): what one side sends the other receives, as a stream or
-//! message by message.
+//! Sockets of unix(7): as a stream, message by message, or as datagrams; with a name or without.
+//!
+//! An [`Endpoint`] is what is connected and named; a [`Socket`] is the open file that it is behind,
+//! and closes it. One endpoint's lock is held at a time: what a call changes in two of them, no
+//! other call sees in between, for the kernel lock is held and nothing pauses.
 
+mod connect;
 mod inbox;
+mod names;
 mod options;
+mod rights;
 mod transfer;
 
+pub use connect::pair;
+pub use inbox::Companions;
+pub use names::{Key, Name, find};
 pub use options::{OptionValue, Options};
-pub use transfer::{How, Received};
+pub use rights::Rights;
+pub use transfer::{How, Outgoing, Received};
 
 use crate::base::Pid;
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::uaccess;
-use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::open::file::{At, FileOps, Ready};
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::tree::inode::{FileKind, Inode, Node};
+use crate::fs::{OpenFile, OpenFlags};
+use crate::sched;
 use crate::sched::wait::WaitQueue;
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::any::Any;
 use inbox::Inbox;
 use linux_raw_sys::ioctl::FIONREAD;
 use mm::sync::Lock;
+use names::Bound;
 
-/// Communication style of a pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Communication style.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Style {
     /// SOCK_STREAM: bytes.
     Stream,
@@ -37,22 +51,7 @@ pub enum Style {
     Packets,
 }
 
-/// One side's state.
-#[derive(Default)]
-struct Side {
-    inbox: Inbox,
-    /// It is closed.
-    gone: bool,
-    /// Nothing will come any more: shut down, or the other side can send no more.
-    deaf: bool,
-    /// It can send no more.
-    mute: bool,
-    /// The other side was closed with unread bytes: ECONNRESET of the next call.
-    reset: bool,
-    options: Options,
-}
-
-/// The process that made a pair (SO_PEERCRED), with its effective user and group.
+/// A process as SO_PEERCRED and SCM_CREDENTIALS show it, with its effective user and group.
 #[derive(Clone, Copy)]
 pub struct Creator {
     /// Its number.
@@ -63,20 +62,63 @@ pub struct Creator {
     pub gid: u32,
 }
 
-/// Both sides.
-struct Pair {
-    style: Style,
-    creator: Creator,
-    sides: Lock<[Side; 2], { ranks::PIPE }>,
-    /// The state of a side has changed: bytes, room, or an end.
-    changed: [WaitQueue; 2],
+impl Creator {
+    /// The other side of a socket that has none.
+    const NOBODY: Creator = Creator {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
 }
 
-/// One side of a pair.
-pub struct Socket {
-    pair: Arc<Pair>,
-    me: usize,
+/// Connections that are closed between two pauses.
+const STEP: usize = 64;
+
+/// Connections that wait to be accepted, and how many may.
+struct Backlog {
+    waiting: VecDeque<Arc<Endpoint>>,
+    most: usize,
 }
+
+#[derive(Default)]
+struct State {
+    inbox: Inbox,
+    /// It is closed.
+    gone: bool,
+    /// A sender waits for room.
+    wanted: bool,
+    /// Nothing will come any more: shut down, or the other side can send no more.
+    deaf: bool,
+    /// It can send no more.
+    mute: bool,
+    /// The other side was closed with unread bytes: ECONNRESET of the next call.
+    reset: bool,
+    options: Options,
+    /// The other side of a connection; where datagrams go and from where alone they come.
+    peer: Option<Weak<Endpoint>>,
+    /// The other side's process, SO_PEERCRED.
+    peer_process: Option<Creator>,
+    name: Option<Name>,
+    /// By what others find it.
+    bound: Option<Bound>,
+    /// listen(2).
+    backlog: Option<Backlog>,
+}
+
+/// What an open socket is about.
+pub struct Endpoint {
+    me: Weak<Endpoint>,
+    style: Style,
+    state: Lock<State, { ranks::PIPE }>,
+    /// Bytes, room, a connection, or an end.
+    changed: WaitQueue,
+}
+
+/// A datagram was received from a socket that was full: senders may be anybody.
+static ROOM: WaitQueue = WaitQueue::new();
+
+/// An open socket; dropped, it closes the endpoint.
+pub struct Socket(Arc<Endpoint>);
 
 struct SocketInode(Node);
 
@@ -92,35 +134,25 @@ impl Inode for SocketInode {
     }
 }
 
-/// Two sockets that are connected, each with its inode.
-pub fn pair(style: Style, creator: Creator) -> [(Arc<dyn Inode>, Arc<Socket>); 2] {
-    let pair = Arc::new(Pair {
-        style,
-        creator,
-        sides: Lock::new(Default::default()),
-        changed: [WaitQueue::new(), WaitQueue::new()],
-    });
-    [0, 1].map(|me| {
-        let node = Node::new(anonymous::device(), FileKind::Socket, 0o777);
-        let inode: Arc<dyn Inode> = Arc::new(SocketInode(node));
-        let pair = pair.clone();
-        (inode, Arc::new(Socket { pair, me }))
-    })
+/// The endpoint behind an open file, if that is a socket.
+pub fn endpoint_of(file: &Arc<OpenFile>) -> Option<&Arc<Endpoint>> {
+    let ops: &dyn Any = file.ops();
+    ops.downcast_ref::<Socket>().map(|socket| &socket.0)
+}
+
+/// An open file for an endpoint, which has none yet.
+pub fn open(endpoint: Arc<Endpoint>, nonblocking: bool) -> Arc<OpenFile> {
+    let node = Node::new(anonymous::device(), FileKind::Socket, 0o777);
+    let mut flags = OpenFlags::RDWR;
+    flags.set(OpenFlags::NONBLOCK, nonblocking);
+    let place = anonymous::place(Arc::new(SocketInode(node)));
+    OpenFile::new(place, Arc::new(Socket(endpoint)), flags)
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let mut sides = self.pair.sides.lock();
-        let mine = &mut sides[self.me];
-        let inbox = core::mem::take(&mut mine.inbox);
-        mine.gone = true;
-        if self.pair.style != Style::Datagram {
-            let other = &mut sides[self.other()];
-            (other.deaf, other.mute) = (true, true);
-            other.reset = !inbox.is_empty();
-        }
-        drop(sides);
-        self.pair.changed[self.other()].wake_all();
+        self.0.close();
+        rights::collect();
     }
 }
 
@@ -133,54 +165,177 @@ pub struct Directions {
     pub send: bool,
 }
 
-impl Socket {
-    fn other(&self) -> usize {
-        1 - self.me
+impl Endpoint {
+    /// A socket that is neither connected nor named. ENOMEM.
+    pub fn new(style: Style) -> Result<Arc<Endpoint>> {
+        crate::base::room::check(Errno::ENOMEM)?;
+        Ok(Arc::new_cyclic(|me| Endpoint {
+            me: me.clone(),
+            style,
+            state: Lock::new(State::default()),
+            changed: WaitQueue::new(),
+        }))
     }
 
     /// Its communication style.
     pub fn style(&self) -> Style {
-        self.pair.style
+        self.style
     }
 
-    /// The process that made it.
-    pub fn creator(&self) -> Creator {
-        self.pair.creator
+    /// The process on the other side.
+    pub fn peer_process(&self) -> Creator {
+        self.state.lock().peer_process.unwrap_or(Creator::NOBODY)
+    }
+
+    /// Its name, getsockname(2); `None` without one.
+    pub fn name(&self) -> Option<Name> {
+        self.state.lock().name.clone()
+    }
+
+    /// The other side's name, getpeername(2). ENOTCONN.
+    pub fn peer_name(&self) -> Result<Option<Name>> {
+        let state = self.state.lock();
+        let peer = state.peer.clone().ok_or(Errno::ENOTCONN)?;
+        drop(state);
+        Ok(peer.upgrade().and_then(|peer| peer.name()))
+    }
+
+    /// Its options.
+    pub fn options<R>(&self, f: impl FnOnce(&mut Options) -> R) -> R {
+        f(&mut self.state.lock().options)
+    }
+
+    /// getsockopt(2) of SOL_SOCKET. ENOPROTOOPT.
+    pub fn option(&self, option: u32) -> Result<OptionValue> {
+        let state = &mut *self.state.lock();
+        match option {
+            options::SO_ACCEPTCONN => Ok(OptionValue::Number(state.backlog.is_some().into())),
+            options::SO_ERROR => {
+                let error = match core::mem::take(&mut state.reset) {
+                    true => Errno::ECONNRESET.0,
+                    false => 0,
+                };
+                Ok(OptionValue::Number(error))
+            }
+            _ => state.options.get(self.style, option),
+        }
+    }
+
+    /// The other side, unless it is not connected or that is closed.
+    fn peer(&self) -> Option<Arc<Endpoint>> {
+        self.state.lock().peer.as_ref().and_then(Weak::upgrade)
+    }
+
+    /// Whether `other` is its other side.
+    fn is_peer(&self, other: &Endpoint) -> bool {
+        let state = self.state.lock();
+        state
+            .peer
+            .as_ref()
+            .is_some_and(|peer| peer.ptr_eq(&other.me))
+    }
+
+    fn tell(&self, what: Ready) {
+        self.changed.wake_for(what.bits());
     }
 
     /// shutdown(2): this side receives or sends no more; of connected sockets the other side is
     /// notified.
     pub fn shut_down(&self, ends: Directions) {
-        let mut sides = self.pair.sides.lock();
-        let mine = &mut sides[self.me];
-        mine.deaf |= ends.receive;
-        mine.mute |= ends.send;
-        if self.pair.style != Style::Datagram {
-            let other = &mut sides[self.other()];
-            other.mute |= ends.receive;
-            other.deaf |= ends.send;
+        let mut state = self.state.lock();
+        state.deaf |= ends.receive;
+        state.mute |= ends.send;
+        drop(state);
+        self.changed.wake_all();
+        if self.style != Style::Datagram
+            && let Some(peer) = self.peer()
+        {
+            let mut state = peer.state.lock();
+            state.mute |= ends.receive;
+            state.deaf |= ends.send;
+            drop(state);
+            peer.changed.wake_all();
         }
-        drop(sides);
-        self.pair.changed.iter().for_each(WaitQueue::wake_all);
     }
 
-    /// Its options, getsockopt(2).
-    pub fn options<R>(&self, f: impl FnOnce(&mut Options) -> R) -> R {
-        f(&mut self.pair.sides.lock()[self.me].options)
+    /// The last descriptor is closed.
+    fn close(&self) {
+        let mut state = self.state.lock();
+        let inbox = core::mem::take(&mut state.inbox);
+        let (backlog, bound) = (state.backlog.take(), state.bound.take());
+        let peer = state.peer.clone();
+        state.gone = true;
+        drop(state);
+        self.changed.wake_all();
+        drop(bound);
+        if self.style == Style::Datagram {
+            ROOM.wake_all();
+        } else if let Some(peer) = peer.and_then(|peer| peer.upgrade()) {
+            peer.lose(!inbox.is_empty());
+        }
+        // Connections that nobody accepted: the other side learns it as of unread bytes.
+        let waiting = backlog.into_iter().flat_map(|backlog| backlog.waiting);
+        for (n, embryo) in waiting.enumerate() {
+            if let Some(peer) = embryo.peer() {
+                peer.lose(true);
+            }
+            embryo.empty();
+            if n % STEP == STEP - 1 {
+                sched::breathe();
+            }
+        }
+    }
+
+    /// The other side is closed, with unread bytes or without.
+    fn lose(&self, unread: bool) {
+        let mut state = self.state.lock();
+        (state.deaf, state.mute) = (true, true);
+        state.reset |= unread;
+        drop(state);
+        self.changed.wake_all();
+    }
+
+    /// Drops all messages.
+    fn empty(&self) {
+        let mut nth = 0;
+        while let Some(embryo) = self.embryo(nth) {
+            let inbox = core::mem::take(&mut embryo.state.lock().inbox);
+            drop(inbox);
+            nth += 1;
+        }
+        let inbox = core::mem::take(&mut self.state.lock().inbox);
+        drop(inbox);
+    }
+
+    /// A connection that waits to be accepted.
+    fn embryo(&self, nth: usize) -> Option<Arc<Endpoint>> {
+        let state = self.state.lock();
+        state.backlog.as_ref()?.waiting.get(nth).cloned()
+    }
+
+    /// Calls `f` with its messages, and with those of connections that wait to be accepted.
+    fn each_inbox(&self, f: &mut dyn FnMut(&Inbox)) {
+        f(&self.state.lock().inbox);
+        let mut nth = 0;
+        while let Some(embryo) = self.embryo(nth) {
+            f(&embryo.state.lock().inbox);
+            nth += 1;
+        }
     }
 }
 
 impl FileOps for Socket {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        if self.pair.style == Style::Stream && sink.left() == 0 {
+        if self.0.style == Style::Stream && sink.left() == 0 {
             return Ok(0);
         }
-        let received = self.receive(How::waiting(!at.nonblocking), sink)?;
+        let received = self.0.receive(How::waiting(!at.nonblocking), sink)?;
         Ok(received.bytes)
     }
 
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
-        self.send(How::waiting(!at.nonblocking), source)
+        let how = How::waiting(!at.nonblocking);
+        self.0.send(how, source, Outgoing::default())
     }
 
     fn is_stream(&self) -> bool {
@@ -188,29 +343,22 @@ impl FileOps for Socket {
     }
 
     fn poll(&self) -> Ready {
-        let sides = self.pair.sides.lock();
-        let (mine, other) = (&sides[self.me], &sides[self.other()]);
-        let mut ready = Ready::empty();
-        ready.set(Ready::IN, !mine.inbox.is_empty() || mine.deaf);
-        // As Linux has it: not before a fair part is free.
-        let fair = mine.options.send_space() / 2;
-        ready.set(Ready::OUT, other.gone || other.inbox.has_room(0, fair));
-        ready.set(Ready::RDHUP, mine.deaf);
-        ready.set(Ready::HUP, mine.deaf && mine.mute);
-        ready
+        self.0.poll()
     }
 
     fn queues<'a>(&'a self, queues: &mut Vec<&'a WaitQueue>) {
-        queues.push(&self.pair.changed[self.me]);
+        queues.push(&self.0.changed);
+        if self.0.style == Style::Datagram {
+            queues.push(&ROOM);
+        }
     }
 
     fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
         match command {
             FIONREAD => {
                 let n = {
-                    let sides = self.pair.sides.lock();
-                    let inbox = &sides[self.me].inbox;
-                    match self.pair.style {
+                    let inbox = &self.0.state.lock().inbox;
+                    match self.0.style {
                         Style::Datagram => inbox.first(),
                         _ => inbox.bytes(),
                     }
@@ -222,6 +370,3 @@ impl FileOps for Socket {
         }
     }
 }
-
-/// The flags of an open socket.
-pub const OPEN_FLAGS: OpenFlags = OpenFlags::RDWR;

@@ -6,7 +6,7 @@ use crate::base::errno::{Errno, Result};
 /// SOL_SOCKET's numbers, which no header of system calls has.
 const SO_REUSEADDR: u32 = 2;
 const SO_TYPE: u32 = 3;
-const SO_ERROR: u32 = 4;
+pub(super) const SO_ERROR: u32 = 4;
 const SO_DONTROUTE: u32 = 5;
 const SO_BROADCAST: u32 = 6;
 const SO_SNDBUF: u32 = 7;
@@ -21,7 +21,7 @@ const SO_RCVLOWAT: u32 = 18;
 const SO_RCVTIMEO: u32 = 20;
 const SO_SNDTIMEO: u32 = 21;
 const SO_TIMESTAMP: u32 = 29;
-const SO_ACCEPTCONN: u32 = 30;
+pub(super) const SO_ACCEPTCONN: u32 = 30;
 const SO_PROTOCOL: u32 = 38;
 const SO_DOMAIN: u32 = 39;
 
@@ -103,6 +103,11 @@ impl Options {
         self.send_space as usize
     }
 
+    /// SO_PASSCRED: messages show who sent them.
+    pub fn passes_credentials(&self) -> bool {
+        self.switches >> SO_PASSCRED & 1 != 0
+    }
+
     /// How long receiving waits, in ns; `None`: for ever.
     pub fn receive_timeout(&self) -> Option<u64> {
         nanoseconds(self.receive_timeout)
@@ -123,7 +128,7 @@ impl Options {
                 Style::Packets => 5,
             }),
             SO_DOMAIN => Number(AF_UNIX),
-            SO_PROTOCOL | SO_ERROR | SO_ACCEPTCONN => Number(0),
+            SO_PROTOCOL => Number(0),
             SO_SNDBUF => Number(self.send_space),
             SO_RCVBUF => Number(self.receive_space),
             SO_PRIORITY => Number(self.priority),

@@ -4,6 +4,7 @@
 //! [`dispatch`] is one `match` per family, each a jump table; x86_64's numbers that newer machines
 //! do without come last, in `legacy`.
 
+mod capabilities;
 mod clock;
 mod door;
 mod files;
@@ -271,6 +272,9 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::getgroups => call.run(identity::getgroups),
         Sysno::setgroups => call.run(identity::setgroups),
 
+        Sysno::capget => call.run(capabilities::capget),
+        Sysno::capset => call.run(capabilities::capset),
+
         Sysno::kill => call.run(signal::kill),
         Sysno::tkill => call.run(signal::tkill),
         Sysno::tgkill => call.run(signal::tgkill),
@@ -304,6 +308,8 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::sched_setscheduler => call.run(sched::setscheduler),
         Sysno::sched_getparam => call.run(sched::getparam),
         Sysno::sched_setparam => call.run(sched::setparam),
+        Sysno::sched_getattr => call.run(sched::getattr),
+        Sysno::sched_setattr => call.run(sched::setattr),
         Sysno::sched_get_priority_max => call.run(sched::priority_max),
         Sysno::sched_get_priority_min => call.run(sched::priority_min),
         Sysno::sched_rr_get_interval => call.run(sched::rr_get_interval),

@@ -61,7 +61,10 @@ pub fn getscheduler(tid: Pid) -> Result<u64> {
 /// starve the rest.
 pub fn setscheduler(tid: Pid, policy: u32, param: UserPtr<i32>) -> Result<u64> {
     let priority = param.read()?;
-    let thread = thread(tid)?;
+    set_class(&*thread(tid)?, policy, priority)
+}
+
+fn set_class(thread: &Task, policy: u32, priority: i32) -> Result<u64> {
     match policy & !abi::SCHED_RESET_ON_FORK {
         abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if priority == 0 => {
             thread.set_policy(policy);
@@ -82,6 +85,55 @@ pub fn getparam(tid: Pid, param: UserPtr<i32>) -> Result<u64> {
 /// sched_setparam(2).
 pub fn setparam(tid: Pid, param: UserPtr<i32>) -> Result<u64> {
     setscheduler(tid, thread(tid)?.policy(), param)
+}
+
+/// `struct sched_attr` as its first version has it, in words: size and policy, flags, nice value
+/// and priority, and three times of SCHED_DEADLINE.
+type Attributes = [u64; 6];
+/// Bytes of it.
+const ATTRIBUTES: u32 = size_of::<Attributes>() as u32;
+/// Bytes that a program may say it has.
+const MOST_ATTRIBUTES: u32 = 4096;
+
+/// sched_getattr(2). EINVAL, ESRCH.
+pub fn getattr(tid: Pid, into: UserPtr<Attributes>, size: u32, flags: u32) -> Result<u64> {
+    if into.given().is_none() || !(ATTRIBUTES..=MOST_ATTRIBUTES).contains(&size) || flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let thread = thread(tid)?;
+    let policy = u64::from(thread.policy());
+    let nice = thread.process().nice() as u32;
+    let words = [
+        u64::from(ATTRIBUTES) | policy << 32,
+        0,
+        nice.into(),
+        0,
+        0,
+        0,
+    ];
+    into.write(&words).map(|()| 0)
+}
+
+/// sched_setattr(2), as [`setscheduler`] and [`setpriority`]. E2BIG for a size that is not known.
+pub fn setattr(tid: Pid, from: UserPtr<Attributes>, flags: u32) -> Result<u64> {
+    if from.given().is_none() || tid < 0 || flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let size: u32 = from.field(0).read()?;
+    // What later versions add is about classes that are not there.
+    if size != 0 && !(ATTRIBUTES..=MOST_ATTRIBUTES).contains(&size) {
+        from.field(0).write(&ATTRIBUTES)?;
+        return Err(Errno::E2BIG);
+    }
+    let [head, _, nice_and_priority, ..] = from.read()?;
+    let thread = thread(tid)?;
+    set_class(
+        &thread,
+        (head >> 32) as u32,
+        (nice_and_priority >> 32) as i32,
+    )?;
+    thread.process().set_nice(nice_and_priority as i32);
+    Ok(0)
 }
 
 /// sched_get_priority_max(2).

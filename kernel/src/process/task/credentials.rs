@@ -13,6 +13,35 @@ pub struct Credentials {
     pub gid: [u32; 3],
     /// Supplementary groups; children have the same.
     pub groups: Arc<Vec<u32>>,
+    /// capabilities(7), which programs read back and give up.
+    pub capabilities: Capabilities,
+}
+
+/// Sets of capabilities: bit N is capability N.
+#[derive(Clone, Copy, Debug)]
+pub struct Capabilities {
+    /// What counts.
+    pub effective: u64,
+    /// What may count.
+    pub permitted: u64,
+    /// What execve(2) may keep.
+    pub inheritable: u64,
+}
+
+impl Capabilities {
+    /// Linux's 41.
+    pub const ALL: u64 = (1 << 41) - 1;
+}
+
+impl Default for Capabilities {
+    /// Root's.
+    fn default() -> Self {
+        Capabilities {
+            effective: Self::ALL,
+            permitted: Self::ALL,
+            inheritable: 0,
+        }
+    }
 }
 
 /// "Leave this one as it is" in setreuid(2) and its like.

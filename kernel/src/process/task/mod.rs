@@ -26,7 +26,7 @@ mod wait;
 pub use crate::base::Pid;
 pub use crate::sched::{TaskState, Work};
 pub use clone::{CloneFlags, CloneRequest, clone};
-pub use credentials::Credentials;
+pub use credentials::{Capabilities, Credentials};
 pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_other_threads};
 pub use groups::{is_orphaned, session_of};
 pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};

@@ -4,7 +4,7 @@ use super::dir::Subject;
 use super::stat::usage;
 use crate::base::errno::Result;
 use crate::fs::kinds::pseudo::Text;
-use crate::process::task::{self, Resource};
+use crate::process::task::{self, Capabilities, Resource};
 use alloc::format;
 use alloc::string::String;
 use mm::addr::PAGE_SIZE;
@@ -134,12 +134,12 @@ fn signals(subject: &Subject, out: &mut Text) {
     ] {
         out.put(format_args!("{name}:\t{set:016x}\n"));
     }
-    // Root's capabilities: all of Linux's 41.
+    let capabilities = process.credentials(|it| it.capabilities);
     for (name, set) in [
-        ("CapInh", 0u64),
-        ("CapPrm", (1 << 41) - 1),
-        ("CapEff", (1 << 41) - 1),
-        ("CapBnd", (1 << 41) - 1),
+        ("CapInh", capabilities.inheritable),
+        ("CapPrm", capabilities.permitted),
+        ("CapEff", capabilities.effective),
+        ("CapBnd", Capabilities::ALL),
         ("CapAmb", 0),
     ] {
         out.put(format_args!("{name}:\t{set:016x}\n"));

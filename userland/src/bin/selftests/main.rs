@@ -37,6 +37,7 @@ mod pagemap;
 mod parallel;
 mod pipes;
 mod pointers;
+mod privileges;
 mod process;
 mod procfs;
 mod protect;
@@ -97,6 +98,7 @@ const FAMILIES: &[&[Test]] = &[
     socket_messages::TESTS,
     socket_options::TESTS,
     socket_names::TESTS,
+    privileges::TESTS,
     socket_rights::TESTS,
     clock::TESTS,
     futex::TESTS,

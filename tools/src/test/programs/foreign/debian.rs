@@ -1,4 +1,7 @@
 //! Debian's own programs, dynamic as they are packed: a shell script as /init starts them.
+//!
+//! Redis is asked to save while two clients write: each of their transactions adds one to a count
+//! and to the sum of all, so the counts of a snapshot of one moment add up.
 use crate::debian;
 use crate::guest::End;
 use crate::qemu::Machine;
@@ -12,22 +15,43 @@ use std::time::Duration;
 
 /// Emulated, python3 takes seconds to start.
 const LIMIT: Duration = Duration::from_secs(300);
-const NAME: &str = "debian";
-const PACKAGES: [&str; 8] = [
-    "base-files",
-    "bash",
-    "coreutils",
-    "mount",
-    "perl-base",
-    "python3-minimal",
-    "sed",
-    "sqlite3",
-];
+
+/// Packages, and the name under which they are kept.
+struct Packages {
+    name: &'static str,
+    names: &'static [&'static str],
+}
+
+const DEBIAN: Packages = Packages {
+    name: "debian",
+    names: &[
+        "base-files",
+        "bash",
+        "coreutils",
+        "mount",
+        "perl-base",
+        "python3-minimal",
+        "sed",
+        "sqlite3",
+    ],
+};
+const REDIS: Packages = Packages {
+    name: "redis",
+    names: &[
+        "base-files",
+        "bash",
+        "coreutils",
+        "mount",
+        "redis-server",
+        "redis-tools",
+    ],
+};
 
 /// A script for bash, and what it must print.
 pub struct Case {
     /// As a part of the test's name.
     pub name: &'static str,
+    packages: Packages,
     script: &'static str,
     prints: &'static str,
 }
@@ -36,9 +60,10 @@ pub struct Case {
 const ENDS: u8 = 5;
 
 /// The cases.
-pub const CASES: [Case; 4] = [
+pub const CASES: [Case; 5] = [
     Case {
-        name: "bash",
+        name: "debian_bash",
+        packages: DEBIAN,
         script: "words=(one two three)
 echo \"${#words[@]} ${words[-1]^^} $((2**40))\"
 sevens() { while read -r n; do [[ $n == *7* ]] && echo \"$n\"; done; }
@@ -67,7 +92,8 @@ ls: cannot access '/tmp/nowhere': No such file or directory
 ",
     },
     Case {
-        name: "perl",
+        name: "debian_perl",
+        packages: DEBIAN,
         script: "perl -e '
 my %h = map { $_ => $_ ** 2 } 1 .. 100;
 my $s = 0; $s += $_ for values %h; print \"$s\\n\";
@@ -83,7 +109,8 @@ alarm
 ",
     },
     Case {
-        name: "python3",
+        name: "debian_python3",
+        packages: DEBIAN,
         script: "python3 -c '
 import sys, threading, subprocess, hashlib, os, time
 print(sys.version_info.major, sum(range(10**6)))
@@ -110,7 +137,8 @@ True
 ",
     },
     Case {
-        name: "sqlite3",
+        name: "debian_sqlite3",
+        packages: DEBIAN,
         script: "sqlite3 /tmp/db \"
 pragma journal_mode = wal;
 create table t (id integer primary key, n integer, text);
@@ -130,12 +158,56 @@ ok
 10000|2
 ",
     },
+    Case {
+        name: "redis",
+        packages: REDIS,
+        script: "cd /tmp
+start() {
+    redis-server --port 0 --unixsocket /tmp/$1 --save '' --dbfilename $2 --enable-debug-command yes >/tmp/$1.log 2>&1 &
+    until [[ $(redis-cli -s /tmp/$1 ping 2>&1) == PONG ]]; do kill -0 $! || cat /tmp/$1.log; done
+}
+ask() { redis-cli -s /tmp/$1 \"${@:2}\"; }
+saved() { while [[ $(ask one info persistence) == *bgsave_in_progress:1* ]]; do :; done; }
+start one one.rdb
+add=\"redis.call('incr', KEYS[1]) redis.call('incr', KEYS[2]) redis.call('append', KEYS[1]..'x', 'some bytes')\"
+redis-benchmark -s /tmp/one -q -c 2 -n 8000 -r 1000 EVAL \"$add\" 2 n:__rand_int__ all >/tmp/writers &
+writers=$!
+until [[ $(ask one get all) -gt 500 ]]; do :; done
+before=$(ask one get all)
+ask one bgsave
+saved
+after=$(ask one get all)
+cp one.rdb two.rdb
+start two two.rdb
+all=$(ask two get all)
+sum=\"local s = 0 for _, k in ipairs(redis.call('keys', 'n:*')) do if k:sub(-1) ~= 'x' then s = s + redis.call('get', k) end end return s\"
+[[ $(ask two eval \"$sum\" 0) == $all ]] && echo \"each count of the snapshot is of one moment\"
+((before <= all && all <= after && after < 8000)) && echo \"the moment was while the clients wrote\"
+wait $writers
+echo $(ask one get all)
+ask one bgsave
+saved
+start three one.rdb
+[[ $(ask one debug digest) == $(ask three debug digest) ]] && echo \"what is read back is the same\"
+for each in one two three; do ask $each shutdown nosave; done
+wait
+echo ended
+",
+        prints: "Background saving started
+each count of the snapshot is of one moment
+the moment was while the clients wrote
+8000
+Background saving started
+what is read back is the same
+ended
+",
+    },
 ];
 
 impl Case {
     /// Boots it.
     pub fn check(&self, mut machine: Machine) -> Result<Outcome> {
-        let root = match debian::root(machine.arch, NAME, &PACKAGES) {
+        let root = match debian::root(machine.arch, self.packages.name, self.packages.names) {
             Ok(root) => root,
             Err(why) => return skipped(&format!("{why:#}")),
         };

@@ -1,5 +1,5 @@
 //! Dynamic programs: C of the project's own with glibc and with musl, interpreters that cannot be
-//! used, and Debian's bash, perl, python3 and sqlite3 as they are.
+//! used, and Debian's bash, perl, python3, sqlite3 and Redis as they are; a static program of Go's.
 use crate::arch::Arch;
 use crate::compilers;
 use crate::qemu::Machine;
@@ -8,6 +8,7 @@ use crate::test::Job;
 mod debian;
 mod dynamic;
 pub mod elf;
+mod go;
 
 /// Runs the cases; with several CPUs only those that have threads.
 pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, machine: &Machine) {
@@ -18,6 +19,7 @@ pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, machine: &Machine) {
             });
         }
     }
+    job.case(name("go"), || go::check(machine.clone()));
     if machine.smp > 1 {
         return;
     }
@@ -31,9 +33,7 @@ pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, machine: &Machine) {
         });
     }
     for case in debian::CASES {
-        job.case(name(&format!("debian_{}", case.name)), || {
-            case.check(machine.clone())
-        });
+        job.case(name(case.name), || case.check(machine.clone()));
     }
 }
 

@@ -224,6 +224,7 @@ fn change_over(task: &Arc<Task>, ready: NewProgram, path: &[u8]) {
     drop(own);
     process.set_image(ready.image);
     process.set_handlers(process.handlers().copy_for_exec());
+    process.delete_timers();
     process.did_exec.store(true, Relaxed);
     process.dumpable.store(1, Relaxed);
     *task.alt_stack.lock() = AltStack::NONE;

@@ -5,6 +5,7 @@ mod caller;
 pub mod check;
 pub mod futex;
 pub mod pidfd;
+pub mod posix_timers;
 pub mod robust;
 pub mod signal;
 pub mod signalfd;

@@ -14,6 +14,7 @@ mod itimer;
 mod legacy;
 mod log;
 mod memory;
+mod posix_timer;
 mod process;
 mod sched;
 mod signal;
@@ -298,6 +299,11 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::settimeofday => call.run(clock::settimeofday),
         Sysno::setitimer => call.run(itimer::setitimer),
         Sysno::getitimer => call.run(itimer::getitimer),
+        Sysno::timer_create => call.run(posix_timer::timer_create),
+        Sysno::timer_settime => call.run(posix_timer::timer_settime),
+        Sysno::timer_gettime => call.run(posix_timer::timer_gettime),
+        Sysno::timer_getoverrun => call.run(posix_timer::timer_getoverrun),
+        Sysno::timer_delete => call.run(posix_timer::timer_delete),
         Sysno::times => call.run(usage::times),
         Sysno::getrusage => call.run(usage::getrusage),
 

@@ -33,6 +33,15 @@ pub enum Fields {
         /// si_value
         value: u64,
     },
+    /// timer_create: the timer, and a value.
+    Timer {
+        /// si_timerid
+        number: i32,
+        /// si_overrun
+        overrun: i32,
+        /// si_value
+        value: u64,
+    },
     /// SIGCHLD.
     Child {
         /// si_pid
@@ -115,6 +124,15 @@ impl SigInfo {
                 put(20, &uid.to_ne_bytes());
                 put(24, &value.to_ne_bytes());
             }
+            Fields::Timer {
+                number,
+                overrun,
+                value,
+            } => {
+                put(16, &number.to_ne_bytes());
+                put(20, &overrun.to_ne_bytes());
+                put(24, &value.to_ne_bytes());
+            }
             Fields::Child {
                 pid,
                 uid,
@@ -163,6 +181,17 @@ impl SigInfo {
                 put(64, &stime.to_ne_bytes());
                 Some((pid, uid))
             }
+            Fields::Timer {
+                number,
+                overrun,
+                value,
+            } => {
+                put(24, &number.to_ne_bytes());
+                put(32, &overrun.to_ne_bytes());
+                put(44, &(value as i32).to_ne_bytes());
+                put(48, &value.to_ne_bytes());
+                None
+            }
             Fields::Fault { addr } => {
                 put(72, &addr.to_ne_bytes());
                 None
@@ -196,6 +225,52 @@ mod tests {
         assert_eq!(SigInfo::from_user(34, &bytes), sent);
         // The number is the call's, whatever the structure says.
         assert_eq!(SigInfo::from_user(35, &bytes).signo, 35);
+    }
+
+    #[test]
+    fn signalfd_reads_what_came_with_a_signal() {
+        let word = |bytes: &FdInfo, at: usize| {
+            i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+        };
+        let read = |code, fields| {
+            SigInfo {
+                signo: 40,
+                code,
+                fields,
+            }
+            .to_fd_bytes()
+        };
+        let value = Fields::Value {
+            pid: 7,
+            uid: 8,
+            value: 9,
+        };
+        let queued = read(abi::SI_QUEUE, value);
+        assert_eq!(
+            [0, 8, 12, 16, 44, 48].map(|at| word(&queued, at)),
+            [40, abi::SI_QUEUE, 7, 8, 9, 9]
+        );
+        let timer = Fields::Timer {
+            number: 3,
+            overrun: 4,
+            value: 5,
+        };
+        let ran_out = read(abi::SI_TIMER, timer);
+        assert_eq!([12, 24, 32, 44].map(|at| word(&ran_out, at)), [0, 3, 4, 5]);
+        let child = Fields::Child {
+            pid: 7,
+            uid: 8,
+            status: 9,
+            utime: 10,
+            stime: 11,
+        };
+        let ended = read(abi::CLD_EXITED as i32, child);
+        assert_eq!(
+            [12, 16, 40, 56, 64].map(|at| word(&ended, at)),
+            [7, 8, 9, 10, 11]
+        );
+        let fault = read(1, Fields::Fault { addr: 0x1234 });
+        assert_eq!((word(&fault, 12), word(&fault, 72)), (0, 0x1234));
     }
 
     #[test]

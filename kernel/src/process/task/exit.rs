@@ -160,6 +160,7 @@ fn end_process(process: &Arc<Process>) {
         end_machine(status);
     }
     process.set_real_timer(0, 0);
+    process.delete_timers();
     if process.sid() == process.pid() {
         crate::fs::tty::session_ended(process.sid());
     }

@@ -10,6 +10,7 @@ use super::times::ProcessTimes;
 use super::{Pid, Task, table};
 use crate::base::machine::AddressSpace;
 use crate::base::ranks;
+use crate::process::posix_timers::PosixTimers;
 use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState};
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
@@ -40,6 +41,7 @@ pub struct Process {
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
     pub(super) handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
     pub(crate) stop: Lock<StopState, { ranks::SIGNAL }>,
+    pub(crate) timers: Lock<PosixTimers, { ranks::PROCESS }>,
     pub(super) real_timer: Lock<super::times::RealTimer, { ranks::SIGNAL }>,
     /// Sent to the parent at the end; 0 for none.
     pub(super) exit_signal: AtomicI32,
@@ -131,6 +133,7 @@ impl Process {
             pending: Lock::new(Pending::default()),
             handlers: Lock::new(beginning.handlers),
             stop: Lock::new(StopState::RUNNING),
+            timers: Lock::new(PosixTimers::default()),
             real_timer: Lock::new(super::times::RealTimer::default()),
             exit_signal: AtomicI32::new(SIGCHLD),
             group_exit: AtomicI32::new(NO_STATUS),

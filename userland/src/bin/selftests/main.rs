@@ -37,6 +37,7 @@ mod pagemap;
 mod parallel;
 mod pipes;
 mod pointers;
+mod posix_timers;
 mod privileges;
 mod process;
 mod procfs;
@@ -99,6 +100,7 @@ const FAMILIES: &[&[Test]] = &[
     socket_options::TESTS,
     socket_names::TESTS,
     privileges::TESTS,
+    posix_timers::TESTS,
     socket_rights::TESTS,
     clock::TESTS,
     futex::TESTS,

@@ -98,6 +98,7 @@ const NEED_MEMORY: &[Sysno] = &[
     Sysno::mlock,
     Sysno::mlock2,
     Sysno::mlockall,
+    Sysno::mseal,
 ];
 
 /// Calls that run without the kernel lock, on several CPUs at once: what they use has locks of its
@@ -119,6 +120,7 @@ const PARALLEL: &[Sysno] = &[
     Sysno::mmap,
     Sysno::mprotect,
     Sysno::mremap,
+    Sysno::mseal,
     Sysno::msync,
     Sysno::munlock,
     Sysno::munlockall,
@@ -230,6 +232,7 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::mremap => call.run(memory::mremap),
         Sysno::brk => call.run(memory::brk),
         Sysno::madvise => call.run(memory::madvise),
+        Sysno::mseal => call.run(memory::mseal),
         Sysno::mincore => call.run(memory::mincore),
         Sysno::msync => call.run(memory::msync),
         Sysno::mlock => call.run(memory::mlock),

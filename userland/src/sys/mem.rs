@@ -98,6 +98,11 @@ pub fn munlock(addr: usize, len: usize) -> Result<()> {
     call(libc::SYS_munlock, [addr, len, 0, 0, 0, 0]).map(|_| ())
 }
 
+/// mseal(2).
+pub fn mseal(addr: usize, len: usize, flags: usize) -> Result<()> {
+    call(libc::SYS_mseal, [addr, len, flags, 0, 0, 0]).map(|_| ())
+}
+
 /// The bare brk(2): the break after the call, which is the old one when it refused.
 pub fn brk(to: usize) -> usize {
     super::call_bare(libc::SYS_brk as usize, [to, 0, 0, 0, 0, 0]) as usize

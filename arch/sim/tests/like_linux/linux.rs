@@ -79,6 +79,7 @@ impl Linux {
             Step::Advise(page, len, advice) => mem::madvise(at(page), len as usize * PAGE, advice),
             Step::Lock(page, len, on_fault) => mlock2(at(page), len as usize * PAGE, on_fault),
             Step::Unlock(page, len) => mem::munlock(at(page), len as usize * PAGE),
+            Step::Seal(page, len) => mem::mseal(at(page), len as usize * PAGE, 0),
             Step::Read(page) => {
                 let read = fault::read(at(page));
                 return read.map(|value| vec![value]).map_err(|_| 0);

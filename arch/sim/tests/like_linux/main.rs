@@ -34,6 +34,8 @@ pub(crate) enum Step {
     Advise(u64, u64, i32),
     Lock(u64, u64, bool),
     Unlock(u64, u64),
+    /// mseal, in a child only: what is sealed cannot be unmapped for the next test.
+    Seal(u64, u64),
     Read(u64),
     Write(u64, u8),
     Remap(Remap),
@@ -131,6 +133,7 @@ fn step(remaps: u32) -> impl Strategy<Value = Step> {
         4 => (at.clone(), len.clone(), advice).prop_map(|(a, n, v)| Step::Advise(a, n, v)),
         1 => (at.clone(), len.clone(), any::<bool>()).prop_map(|(a, n, f)| Step::Lock(a, n, f)),
         1 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::Unlock(a, n)),
+        1 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::Seal(a, n)),
         2 => at.clone().prop_map(Step::Read),
         6 => (at.clone(), 1..255u8).prop_map(|(a, b)| Step::Write(a, b)),
         remaps => remap(),
@@ -182,7 +185,13 @@ fn play(steps: &[Step]) -> bool {
     let free = steps
         .iter()
         .any(|s| matches!(s, Step::Advise(_, _, libc::MADV_FREE)));
+    let mut in_child = false;
     let steps = steps.iter().filter_map(|step| match *step {
+        Step::Fork => {
+            in_child = true;
+            Some(Step::Fork)
+        }
+        Step::Seal(..) if !in_child => None,
         // A second mapping in the place of the first: Linux unmaps it and fails then, here it fails
         // and nothing is lost.
         Step::Remap(Remap {

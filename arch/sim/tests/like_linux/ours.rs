@@ -100,6 +100,7 @@ impl Ours {
             Step::Advise(page, len, n) => p.advise(at(page), len * PAGE_SIZE, advice(n)),
             Step::Lock(page, len, on_fault) => p.mlock(at(page), len * PAGE_SIZE, true, on_fault),
             Step::Unlock(page, len) => p.mlock(at(page), len * PAGE_SIZE, false, false),
+            Step::Seal(page, len) => p.seal(at(page), len * PAGE_SIZE),
             Step::Read(page) => return w.load(0, p, at(page)).map(|b| vec![b]).map_err(|_| 0),
             Step::Write(page, byte) => {
                 return w
@@ -193,6 +194,7 @@ fn flag_words(vma: &Vma<Machine>) -> String {
         (flags.contains(VmaFlags::DONTDUMP), "dd"),
         (flags.contains(VmaFlags::HUGEPAGE), "hg"),
         (flags.contains(VmaFlags::NOHUGEPAGE), "nh"),
+        (flags.contains(VmaFlags::SEALED), "sl"),
     ];
     let shown: Vec<_> = words.iter().filter(|w| w.0).map(|w| w.1).collect();
     shown.join(" ")

@@ -127,6 +127,14 @@ impl<M: Machine> Tally<'_, M> {
 
     fn space(&mut self, inner: &Inner<M>, owner: &Owner) {
         inner.vmas.validate();
+        let sealed = inner
+            .vmas
+            .iter()
+            .find(|v| v.flags.contains(VmaFlags::SEALED));
+        assert!(
+            inner.has_seals || sealed.is_none(),
+            "a seal that no verb asks for"
+        );
         let (mut tables, mut again) = (0, 0);
         let sharers = &mut self.sharers;
         let root = Node::root(self.mm, &inner.table);

@@ -60,6 +60,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) brk: VirtAddr,
     /// Flags of every new VMA (mlockall(MCL_FUTURE)).
     pub(crate) future: VmaFlags,
+    /// Whether a VMA was ever sealed: verbs ask no VMA without it.
+    pub(crate) has_seals: bool,
     /// Whether a page ever had a long-term pin.
     pub(crate) pinned: bool,
     /// Number of times the lock was taken while open ([`Locked::open`]).
@@ -87,6 +89,7 @@ impl<M: Machine> AddressSpace<M> {
             brk_start: VirtAddr(0),
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
+            has_seals: false,
             pinned: false,
             turn: 0,
             claimed: false,

@@ -23,7 +23,8 @@ struct Hole<M: Machine> {
 impl<M: Machine> AddressSpace<M> {
     /// madvise(2). EINVAL: misaligned, or advice that does not suit the mapping; ENOMEM: a hole
     /// (the rest is advised, as in Linux); EFAULT: populate met a bus error; EACCES: MADV_REMOVE of
-    /// memory that is not shared or could not be made writable.
+    /// memory that is not shared or could not be made writable; EPERM: it would discard what is
+    /// sealed.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
         {
@@ -74,8 +75,8 @@ impl<M: Machine> AddressSpace<M> {
             false => Ok(()),
         };
         let covered = self.in_areas(range, beside, |inner, slot, part, budget| {
-            if refused(inner.vmas.get(slot), advice) {
-                return Err(Error::Inval);
+            if let Some(why) = refusal(inner.vmas.get(slot), advice) {
+                return Err(why);
             }
             match advice {
                 Advice::Cold | Advice::PageOut => {
@@ -167,25 +168,23 @@ impl<M: Machine> Areas<'_, M> {
             return all_of_it(self.pages_of(range, |_| true) == range.pages());
         };
         self.vmas.reserve_update(range)?;
-        let unsuitable = |v: &Vma<M>| {
-            advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
-        };
         self.split_ends(range)?;
-        let (mut pages, mut refused) = (0, false);
+        let (mut pages, mut refused) = (0, None);
         self.in_parts(range, |inner, mut part| {
-            if let Some(vma) = inner.vmas.iter_in(part).find(|v| unsuitable(v)) {
+            let why_not = |v: &Vma<M>| Some((v.range.start, refusal(v, advice)?));
+            if let Some((start, why)) = inner.vmas.iter_in(part).find_map(why_not) {
                 // What precedes it is advised all the same.
-                part.end = vma.range.start.max(part.start);
-                refused = true;
+                part.end = start.max(part.start);
+                refused = Some(why);
             }
             pages += inner.vmas.pages_in(part);
             inner
                 .vmas
                 .update(part, |v| v.flags = (v.flags - clear) | set);
-            !refused
+            refused.is_none()
         });
-        if refused {
-            return Err(Error::Inval);
+        if let Some(why) = refused {
+            return Err(why);
         }
         all_of_it(pages == range.pages())
     }
@@ -199,7 +198,7 @@ impl<M: Machine> Locked<'_, M> {
     fn drop_page(&mut self, at: VirtAddr) -> bool {
         let (mm, id) = (self.mm(), self.id());
         if let Some(slot) = self.vmas.find(at)
-            && !refused(self.vmas.get(slot), Advice::DontNeed)
+            && refusal(self.vmas.get(slot), Advice::DontNeed).is_none()
             && let Some(pages) = zap_page(mm, &mut self.table, at, id)
         {
             self.rss.anon -= pages;
@@ -236,8 +235,8 @@ impl<M: Machine> Locked<'_, M> {
         let Some(part) = vma.range.intersection(&range) else {
             return Ok(None);
         };
-        if vma.flags.contains(VmaFlags::LOCKED) {
-            return Err(Error::Inval);
+        if let Some(why) = refusal(vma, Advice::Remove) {
+            return Err(why);
         }
         let (object, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
         if !vma.shared() || vma.flags.contains(VmaFlags::NO_MAYWRITE) {
@@ -267,14 +266,20 @@ fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), 
     Some((range, all_of_it(end <= top)))
 }
 
-/// Whether page advice does not suit the VMA: locked pages stay.
-fn refused<M: Machine>(vma: &Vma<M>, advice: Advice) -> bool {
-    let locked = vma.flags.contains(VmaFlags::LOCKED);
-    match advice {
-        Advice::DontNeed | Advice::Cold | Advice::PageOut => locked,
-        Advice::Free => locked || !matches!(vma.backing, Backing::Anon),
-        _ => false,
+/// Why the advice does not suit the VMA: a seal, or pages that are locked or not private.
+#[inline]
+fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error> {
+    if vma.is_sealed_against(advice) {
+        return Some(Error::Perm);
     }
+    let locked = vma.flags.contains(VmaFlags::LOCKED);
+    let unsuitable = match advice {
+        Advice::DontNeed | Advice::Cold | Advice::PageOut | Advice::Remove => locked,
+        Advice::Free => locked || !matches!(vma.backing, Backing::Anon),
+        Advice::WipeOnFork => vma.shared() || !matches!(vma.backing, Backing::Anon),
+        _ => false,
+    };
+    unsuitable.then_some(Error::Inval)
 }
 
 /// The flags that advice sets and clears; `None` for advice about pages.

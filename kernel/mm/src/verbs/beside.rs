@@ -33,7 +33,7 @@ impl<M: Machine> Reading<'_, M> {
         while !rest.is_empty()
             && let Some(vma) = self.find(rest.start)
             && only_entries(vma)
-            && !vma.flags.contains(VmaFlags::LOCKED)
+            && !vma.flags.intersects(VmaFlags::LOCKED | VmaFlags::SEALED)
         {
             let part = VirtRange::new(rest.start, rest.end.min(vma.range.end));
             let mut zap = Zap {

@@ -52,6 +52,7 @@ impl<M: Machine> Areas<'_, M> {
         );
         let mut removed = None;
         if new_end < old_end {
+            self.check_seals(VirtRange::new(new_end, old_end)).ok()?;
             removed = Some(self.remove(VirtRange::new(new_end, old_end)).ok()?);
         } else if new_end > old_end {
             self.grow_heap(VirtRange::new(old_end, new_end), wanted)?;

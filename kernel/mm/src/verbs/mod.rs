@@ -11,6 +11,7 @@ mod map;
 mod place;
 mod protect;
 mod remap;
+mod seal;
 mod unmap;
 
 pub use remap::RemapFlags;

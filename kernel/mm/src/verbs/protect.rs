@@ -11,7 +11,8 @@ use crate::vma::{Prot, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mprotect(2). EINVAL: misaligned; ENOMEM: a hole (what precedes it is changed, as in Linux)
-    /// or too many VMAs; EACCES: a read-only file's shared mapping made writable.
+    /// or too many VMAs; EACCES: a read-only file's shared mapping made writable; EPERM: a
+    /// sealed VMA.
     pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -62,26 +63,28 @@ impl<M: Machine> Areas<'_, M> {
             let vma = self.vmas.get(index);
             let part = VirtRange::new(at, range.end.min(vma.range.end));
             at = part.end;
+            let denied = vma.shared() && vma.flags.contains(VmaFlags::NO_MAYWRITE);
+            if denied && prot.contains(Prot::WRITE) {
+                return Err(Error::Acces);
+            }
+            if vma.is_sealed() {
+                return Err(Error::Perm);
+            }
             if vma.prot == prot {
                 continue;
             }
-            if prot.contains(Prot::WRITE) {
-                if vma.shared() && vma.flags.contains(VmaFlags::NO_MAYWRITE) {
-                    return Err(Error::Acces);
+            if prot.contains(Prot::WRITE) && !vma.prot.contains(Prot::WRITE) && !vma.shared() {
+                if vma.flags.contains(VmaFlags::LOCKED) {
+                    // Locked private pages must be populated as exclusive once writable; gaps
+                    // between such VMAs are not.
+                    let start = locked.map_or(part.start, |l| l.start);
+                    *locked = Some(VirtRange::new(start, part.end));
                 }
-                if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
-                    if vma.flags.contains(VmaFlags::LOCKED) {
-                        // Locked private pages must be populated as exclusive once writable; gaps
-                        // between such VMAs are not.
-                        let start = locked.map_or(part.start, |l| l.start);
-                        *locked = Some(VirtRange::new(start, part.end));
-                    }
-                    // Read-only memory may need private pages from now on.
-                    let mut writable = vma.clone();
-                    writable.prot = prot;
-                    self.may_add_data(part.pages(), &writable)?;
-                    self.may_commit(part.pages(), &writable)?;
-                }
+                // Read-only memory may need private pages from now on.
+                let mut writable = vma.clone();
+                writable.prot = prot;
+                self.may_add_data(part.pages(), &writable)?;
+                self.may_commit(part.pages(), &writable)?;
             }
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;

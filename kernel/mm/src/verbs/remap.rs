@@ -21,7 +21,8 @@ impl<M: Machine> AddressSpace<M> {
     /// mremap(2); lengths in bytes, `to` is used with FIXED, and as a hint with DONTUNMAP. Shrinks
     /// several mappings, or moves them with the gaps between; all else is for one mapping. EINVAL:
     /// misaligned, no new length, overlap, or incompatible flags; EFAULT: no mapping, or more than
-    /// one where it must be one; ENOMEM: no room or over a limit; EAGAIN: over the lock limit.
+    /// one where it must be one; ENOMEM: no room or over a limit; EAGAIN: over the lock limit;
+    /// EPERM: sealed, or it would replace what is.
     ///
     /// `moved` is the number of bytes of the old range, holes included, done by earlier attempts, 0
     /// for the first. After ENOMEM part of several mappings may have moved, and the next attempt
@@ -72,6 +73,9 @@ impl<M: Machine> Areas<'_, M> {
             return self.move_all(request, old, moved, gone);
         }
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
+        if self.vmas.get(slot).is_sealed() {
+            return Err(Error::Perm);
+        }
         if request.old_len == 0 {
             self.check_duplicate(request, slot)?;
         }
@@ -131,6 +135,7 @@ impl<M: Machine> Areas<'_, M> {
         self.vmas.reserve(4)?;
         let to = self.place_of(request, slot).ok_or(Error::NoMem)?;
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
+        self.check_seals(new)?;
         self.unmap_tail(request, old, gone)?;
         if request.to.is_some() {
             self.clear(new, gone)?;

@@ -14,13 +14,14 @@ use alloc::sync::Arc;
 
 impl<M: Machine> AddressSpace<M> {
     /// munmap(2); the range need not be mapped. EINVAL: misaligned, empty or not in user space;
-    /// ENOMEM: a VMA would be split and there are too many.
+    /// ENOMEM: a VMA would be split and there are too many; EPERM: a VMA is sealed.
     pub fn unmap(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
         if len == 0 || !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
         }
         let range = user_pages::<M>(start, len).ok_or(Error::Inval)?;
         let mut areas = self.areas()?;
+        areas.check_seals(range)?;
         let removed = areas.remove(range);
         // Files are dropped after the lock.
         drop(areas);

@@ -59,6 +59,8 @@ bitflags::bitflags! {
         /// [`Attrs::TRACKED`] were not written since. Without it all of its pages count as written
         /// (Linux: VM_SOFTDIRTY, the other way round).
         const TRACKED = 1 << 15;
+        /// mseal: may not be unmapped, moved, replaced or protected in another way.
+        const SEALED = 1 << 16;
     }
 }
 

@@ -212,6 +212,15 @@ fn advice_of(number: u32) -> Option<Advice> {
     })
 }
 
+/// mseal(2). EINVAL for flags, of which there are none.
+pub fn mseal(task: &Task, Span { start, len }: Span, flags: u64) -> Result<u64> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    in_space(task, |space| space.seal(start, len))?;
+    Ok(0)
+}
+
 /// Pages whose answers are collected before they are written out.
 const CHUNK: u64 = 4096;
 

@@ -100,6 +100,7 @@ pub const CALLS: &[Call] = &[
     (libc::SYS_mprotect, &[Page, Pages, Prot]),
     (libc::SYS_mremap, &[Page, Pages, Pages, Small, Page]),
     (libc::SYS_madvise, &[Page, Pages, Small]),
+    (libc::SYS_mseal, &[Page, Pages, Small]),
     (libc::SYS_msync, &[Page, Pages, Small]),
     (libc::SYS_mincore, &[Page, Pages, Ptr]),
     (libc::SYS_mlock, &[Page, Pages]),

@@ -46,6 +46,7 @@ mod records;
 mod remap;
 mod remap_errors;
 mod robust;
+mod seal;
 mod shared;
 mod signal;
 mod signal_files;
@@ -71,6 +72,7 @@ const FAMILIES: &[&[Test]] = &[
     map::TESTS,
     areas::TESTS,
     protect::TESTS,
+    seal::TESTS,
     cow::TESTS,
     shared::TESTS,
     memfd::TESTS,

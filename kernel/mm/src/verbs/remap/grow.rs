@@ -18,6 +18,7 @@ impl<M: Machine> Areas<'_, M> {
     ) -> Result<(), Error> {
         let tail = VirtRange::new(request.kept().end, old.end);
         if !tail.is_empty() {
+            self.check_seals(tail)?;
             gone.push(self.remove(tail)?);
         }
         Ok(())

@@ -68,9 +68,13 @@ impl<M: Machine> Areas<'_, M> {
                 to: Some(start),
                 near: None,
             };
+            if self.vmas.get(slot).is_sealed() {
+                return Err(Error::Perm);
+            }
             self.check_growth(&piece, slot)?;
             self.vmas.reserve(4)?;
             let new = VirtRange::new(start, start + part.len());
+            self.check_seals(new)?;
             self.clear(new, gone)?;
             if self.has_paused() {
                 self.vmas.reserve(4)?;

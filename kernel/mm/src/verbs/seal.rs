@@ -1,0 +1,79 @@
+//! mseal(2): VMAs that no later call may unmap, move, replace or protect in another way.
+//!
+//! A seal is a flag of the VMA; it is never taken back, and a child inherits it. Each verb asks
+//! for the seals in its range before it changes anything there.
+
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
+use crate::space::{AddressSpace, Advice, Areas, Error};
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
+
+impl<M: Machine> AddressSpace<M> {
+    /// mseal(2). EINVAL: misaligned, or the range wraps around; ENOMEM: a hole, and nothing is
+    /// sealed.
+    pub fn seal(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
+        if !start.is_aligned(PAGE_SIZE) {
+            return Err(Error::Inval);
+        }
+        let end = start.checked_add(len).and_then(|e| e.align_up(PAGE_SIZE));
+        let range = VirtRange::new(start, end.ok_or(Error::Inval)?);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut areas = self.areas()?;
+        if range.end > M::Pte::USER_END || areas.pages_of(range, |_| true) != range.pages() {
+            return Err(Error::NoMem);
+        }
+        areas.vmas.reserve_update(range)?;
+        areas.split_ends(range)?;
+        areas.has_seals = true;
+        areas.in_parts(range, |inner, part| {
+            inner.vmas.update(part, |v| v.flags |= VmaFlags::SEALED);
+            true
+        });
+        Ok(())
+    }
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// EPERM if a VMA in `range` is sealed.
+    #[inline]
+    pub(super) fn check_seals(&mut self, range: VirtRange) -> Result<(), Error> {
+        // Fast path: few processes seal anything.
+        match self.has_seals && self.pages_of(range, Vma::is_sealed) != 0 {
+            true => Err(Error::Perm),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<M: Machine> Vma<M> {
+    /// Whether it is sealed.
+    #[inline]
+    pub(super) fn is_sealed(&self) -> bool {
+        self.flags.contains(VmaFlags::SEALED)
+    }
+
+    /// Whether its seal forbids the advice: to discard anonymous memory that could not be written
+    /// over. As in Linux, private copies of an object's pages may go.
+    #[inline]
+    pub(super) fn is_sealed_against(&self, advice: Advice) -> bool {
+        let kept = matches!(self.backing, Backing::Anon) && !self.prot.contains(Prot::WRITE);
+        self.is_sealed() && kept && advice.discards()
+    }
+}
+
+impl Advice {
+    /// Whether pages may lose their contents, here or in a child.
+    fn discards(self) -> bool {
+        matches!(
+            self,
+            Advice::DontNeed
+                | Advice::DontNeedLocked
+                | Advice::Free
+                | Advice::Remove
+                | Advice::DontFork
+                | Advice::WipeOnFork
+        )
+    }
+}

@@ -139,9 +139,10 @@ fn build(
     }
     let space = AddressSpace::new(mm())?;
     space.set_limits(limits.for_space());
-    process
-        .space
-        .with(|old| space.change_thp_permit(|_| old.thp_permit()));
+    process.space.with(|old| {
+        space.change_thp_permit(|_| old.thp_permit());
+        space.inherit_mdwe(old);
+    });
     let aslr = aslr::offsets(limits, process);
     let loaded = layout::load(&space, &program, &file, &aslr)?;
     let interpreter = interpreter

@@ -13,6 +13,7 @@ use crate::sched::timers;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::{general as abi, prctl as pr};
+use mm::Mdwe;
 use mm::sync::Lock;
 use mm::thp::{Disable, Permit};
 
@@ -183,6 +184,16 @@ pub fn prctl(task: &Task, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result
         pr::PR_GET_THP_DISABLE if a | b | c | d == 0 => {
             let disable = process.space.with(|space| space.thp_permit().disable());
             return Ok(disable.map_or(0, |disable| disable as u64));
+        }
+        pr::PR_SET_MDWE if b | c | d == 0 => {
+            let mdwe = u32::try_from(a).ok().and_then(Mdwe::from_bits);
+            let mdwe = mdwe.ok_or(Errno::EINVAL)?;
+            let set = process.space.with(|space| space.set_mdwe(mdwe));
+            set.unwrap_or(Ok(()))?;
+        }
+        pr::PR_GET_MDWE if a | b | c | d == 0 => {
+            let mdwe = process.space.with(|space| space.mdwe().bits());
+            return Ok(mdwe.unwrap_or(0).into());
         }
         _ => return Err(Errno::EINVAL),
     }

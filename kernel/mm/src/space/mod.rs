@@ -14,8 +14,8 @@ pub(crate) use locked::{Locked, gathered};
 pub(crate) use shared::Reading;
 pub(crate) use steps::AREA;
 pub use types::{
-    Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
-    Smaps, Usage,
+    Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, Mdwe, PageInfo,
+    Place, Smaps, Usage,
 };
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -60,6 +60,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) brk: VirtAddr,
     /// Flags of every new VMA (mlockall(MCL_FUTURE)).
     pub(crate) future: VmaFlags,
+    /// What the process refuses itself of executable memory.
+    pub(crate) mdwe: Mdwe,
     /// Whether a VMA was ever sealed: verbs ask no VMA without it.
     pub(crate) has_seals: bool,
     /// Whether a page ever had a long-term pin.
@@ -89,6 +91,7 @@ impl<M: Machine> AddressSpace<M> {
             brk_start: VirtAddr(0),
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
+            mdwe: Mdwe::empty(),
             has_seals: false,
             pinned: false,
             turn: 0,

@@ -34,6 +34,17 @@ impl From<OutOfMemory> for Error {
     }
 }
 
+bitflags::bitflags! {
+    /// PR_MDWE_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Mdwe: u32 {
+        /// PR_MDWE_REFUSE_EXEC_GAIN: nothing writable is executable, and nothing becomes it.
+        const REFUSE_EXEC_GAIN = 1;
+        /// PR_MDWE_NO_INHERIT: not for children, nor for the next program.
+        const NO_INHERIT = 2;
+    }
+}
+
 /// Address of a new mapping.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {

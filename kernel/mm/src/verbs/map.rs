@@ -8,7 +8,8 @@ use crate::vma::{Backing, Vma, VmaFlags};
 impl<M: Machine> AddressSpace<M> {
     /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: no
     /// room, over a limit, or more than all memory; EEXIST: MAP_FIXED_NOREPLACE over a mapping;
-    /// EAGAIN: over the lock limit; EPERM: it would replace a sealed VMA.
+    /// EAGAIN: over the lock limit; EPERM: it would replace a sealed VMA; EACCES: writable
+    /// and executable, which the process refuses itself.
     pub fn map(&self, request: MapRequest<M>) -> Result<VirtAddr, Error> {
         if request.len == 0 {
             return Err(Error::Inval);
@@ -22,6 +23,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut vma = Vma::new(VirtRange::default(), prot, request.flags, backing);
         let mut inner = self.areas()?;
         let range = inner.choose(request.place, len, &vma.backing)?;
+        inner.check_exec_gain(prot, prot)?;
         inner.check_seals(range)?;
         let flags = Vma::<M>::accounted(prot, request.flags | inner.future);
         (vma.range, vma.flags) = (range, flags);

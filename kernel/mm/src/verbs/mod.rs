@@ -5,6 +5,7 @@ mod advise;
 mod beside;
 mod brk;
 mod clear_refs;
+mod exec_gain;
 mod fork;
 mod lock;
 mod map;

@@ -11,8 +11,8 @@ use crate::vma::{Prot, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mprotect(2). EINVAL: misaligned; ENOMEM: a hole (what precedes it is changed, as in Linux)
-    /// or too many VMAs; EACCES: a read-only file's shared mapping made writable; EPERM: a
-    /// sealed VMA.
+    /// or too many VMAs; EACCES: a read-only file's shared mapping made writable, or
+    /// memory made executable that the process refuses itself; EPERM: a sealed VMA.
     pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -67,6 +67,7 @@ impl<M: Machine> Areas<'_, M> {
             if denied && prot.contains(Prot::WRITE) {
                 return Err(Error::Acces);
             }
+            self.check_exec_gain(vma.prot, prot)?;
             if vma.is_sealed() {
                 return Err(Error::Perm);
             }

@@ -30,6 +30,7 @@ mod helper;
 mod interpreter;
 mod machine;
 mod map;
+mod mdwe;
 mod memfd;
 mod names;
 mod owner;
@@ -73,6 +74,7 @@ const FAMILIES: &[&[Test]] = &[
     areas::TESTS,
     protect::TESTS,
     seal::TESTS,
+    mdwe::TESTS,
     cow::TESTS,
     shared::TESTS,
     memfd::TESTS,

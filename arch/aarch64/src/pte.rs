@@ -4,8 +4,8 @@
 //! formats". Pure bits, compiled and tested on every host.
 //!
 //! ```text
-//! 63 59  58    56    55     54   53   52      51   50 48 47        12 11  10   9 8    7     6     5    4  2      1     0
-//! ------ INVAL TRACK DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
+//! 63 59  58    57    56    55     54   53   52      51   50 48 47        12 11  10   9 8    7     6     5    4  2      1     0
+//! ------ INVAL GUARD TRACK DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
 //! ```
 //! Bits 55 to 58 are reserved for software. Dirty is hardware's (D8.5.2): a leaf that may be
 //! written but is clean has DBM set and `AP[2]` (read-only) set; the first write clears `AP[2]`, by
@@ -48,6 +48,8 @@ pub mod bits {
     pub const SW_DIRTY: u64 = 1 << 55;
     /// Software: not written since soft-dirty was cleared.
     pub const SW_TRACKED: u64 = 1 << 56;
+    /// Software: a guard.
+    pub const SW_GUARD: u64 = 1 << 57;
     /// Software: a leaf that hardware must not use (PROT_NONE); only looked at when `VALID` is
     /// clear.
     pub const SW_INVALID_LEAF: u64 = 1 << 58;
@@ -64,6 +66,14 @@ pub const MAIR_DEVICE: u64 = 1;
 /// MAIR_EL1 to go with the indices: byte 0 normal write-back read/write-allocate, byte 1
 /// Device-nGnRE.
 pub const MAIR: u64 = 0xff | 0x04 << 8;
+
+/// Attributes that are a bit of software's, by how many places above the attribute's it stands.
+const SOFTWARE: Attrs = Attrs::TRACKED.union(Attrs::GUARD);
+const ABOVE: u32 = 47;
+const _: () = assert!(
+    (Attrs::TRACKED.bits() as u64) << ABOVE == SW_TRACKED
+        && (Attrs::GUARD.bits() as u64) << ABOVE == SW_GUARD
+);
 
 /// The entry format.
 pub struct Format;
@@ -167,10 +177,10 @@ impl PteFormat for Format {
         set(has(Attrs::ACCESSED), AF);
         set(!has(Attrs::GLOBAL), NOT_GLOBAL);
         set(has(Attrs::CONTIG), CONTIG);
-        set(has(Attrs::TRACKED), SW_TRACKED);
         // Each side executes only its own pages.
         set(!has(Attrs::EXEC) || !has(Attrs::USER), UXN);
         set(!has(Attrs::EXEC) || has(Attrs::USER), PXN);
+        raw |= u64::from((attrs & SOFTWARE).bits()) << ABOVE;
         // Device memory is outer shareable whatever SH says.
         raw | if has(Attrs::DEVICE) {
             ATTR_DEVICE
@@ -218,7 +228,7 @@ fn attrs(raw: u64) -> Attrs {
     attrs.set(Attrs::GLOBAL, !has(NOT_GLOBAL));
     attrs.set(Attrs::ACCESSED, has(AF));
     attrs.set(Attrs::CONTIG, has(CONTIG));
-    attrs.set(Attrs::TRACKED, has(SW_TRACKED));
+    attrs |= Attrs::from_bits_retain((raw >> ABOVE) as u16) & SOFTWARE;
     attrs.set(Attrs::DEVICE, raw & ATTR_INDEX == ATTR_DEVICE);
     attrs.set(Attrs::NO_ACCESS, !has(VALID));
     attrs

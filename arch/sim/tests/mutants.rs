@@ -23,6 +23,8 @@ const BLOCK: u64 = 16;
 const HUGE: u64 = 512;
 /// What the checks say of a missing break-before-make.
 const LIVE: &str = "break-before-make";
+/// And of a guard that lets something through.
+const OPEN: &str = "a guard is open";
 const FLUSH: &str = "missed flush";
 /// And of memory that is at its new place too early.
 const TWICE: &str = "two places";
@@ -145,6 +147,17 @@ fn read_only<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
 
 fn writable<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
     p.protect(page(first), pages * PAGE_SIZE, RW).unwrap();
+}
+
+fn guard<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
+    let bytes = pages * PAGE_SIZE;
+    p.advise(page(first), bytes, Advice::GuardInstall).unwrap();
+}
+
+/// The page is a guard still.
+fn check_guard<F: PteFormat>(w: &World<F>, p: &Process<F>, n: u64) {
+    let read = w.load(0, p, page(n));
+    assert!(read == Err(Resolution::Guard), "{OPEN}: {read:?}");
 }
 
 fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
@@ -486,6 +499,26 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             blocks("others have it", pin_and_fork),
             huge("others have it", pin_and_fork),
         ],
+        Mutant::OpenGuards => vec![blocks(OPEN, |w, p| {
+            guard(p, 3, 1);
+            read_only(p, 0, BLOCK);
+            check_guard(w, p, 3);
+        })],
+        Mutant::DropGuards => vec![blocks(OPEN, |w, p| {
+            guard(p, 3, 1);
+            p.advise(AT, BLOCK * PAGE_SIZE, Advice::DontNeed).unwrap();
+            check_guard(w, p, 3);
+        })],
+        Mutant::ShareGuards => vec![shared("in a shared table", |w, p| {
+            guard(p, 3, 1);
+            let child = p.fork().unwrap();
+            w.check(&[p, &child], &[]);
+        })],
+        Mutant::ForgetGuards => vec![blocks("without guards", |_, p| {
+            read_only(p, 8, 8);
+            guard(p, 9, 2);
+            writable(p, 8, 8);
+        })],
         Mutant::KeepTagged => vec![blocks(FLUSH, child_ends)],
         Mutant::ReuseOutside => vec![blocks("its VMA is not", |w, p| {
             w.mm.switches().set(Switch::Reuse, 1);

@@ -92,6 +92,14 @@ mutants! {
     MoveFolded,
     /// Entries are moved whole, however the places are aligned.
     MoveUnlike,
+    /// mprotect gives guards the rights of their area.
+    OpenGuards,
+    /// Page advice drops guards.
+    DropGuards,
+    /// Fork shares tables with guards.
+    ShareGuards,
+    /// An area forgets, when it joins another, that there are guards.
+    ForgetGuards,
     /// A CPU drains the page lists of others itself.
     DrainOthers,
     /// A tag goes to another space with what TLBs hold of the last one.

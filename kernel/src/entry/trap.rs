@@ -216,7 +216,9 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
     let info = loop {
         match resolve(task, addr, access) {
             Resolution::Done => return,
-            Resolution::NotMapped => break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0),
+            Resolution::NotMapped | Resolution::Guard => {
+                break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0);
+            }
             Resolution::Denied => break SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
             Resolution::Bus => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {

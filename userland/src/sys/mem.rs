@@ -14,6 +14,11 @@ pub const ANON: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 /// An advice of madvise(2) that the C library of both machines does not name: folios of 2 MiB now.
 pub const MADV_COLLAPSE: i32 = 25;
 
+/// Advice that the C library does not name: accesses fault, until the advice after it.
+pub const MADV_GUARD_INSTALL: i32 = 102;
+/// Takes that back.
+pub const MADV_GUARD_REMOVE: i32 = 103;
+
 /// mmap(2): the address. Arguments are not checked here: that is the kernel's task.
 pub fn mmap(
     addr: usize,

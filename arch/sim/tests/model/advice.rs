@@ -63,6 +63,28 @@ impl<F: PteFormat> Bench<F> {
         model.pages.range_mut(range).for_each(|(_, page)| set(page));
     }
 
+    pub(super) fn advise_guards(
+        &self,
+        process: &Process<F>,
+        model: &mut Model,
+        (at, len): (u64, u64),
+        install: bool,
+    ) {
+        let advice = match install {
+            true => Advice::GuardInstall,
+            false => Advice::GuardRemove,
+        };
+        let (range, expected) = model.reach(at, len, |page| install && page.area.locked);
+        let result = process.advise(self.start(at), self.bytes(len), advice);
+        assert_eq!(result, expected);
+        for (_, page) in model.pages.range_mut(range) {
+            page.guard = install;
+            if install {
+                page.discard();
+            }
+        }
+    }
+
     /// Advice that changes nothing that the model knows.
     fn advise_unseen(
         &self,
@@ -75,7 +97,9 @@ impl<F: PteFormat> Bench<F> {
             |f: &dyn Fn(&Page) -> bool| (at..at + len).all(|n| model.pages.get(&n).is_some_and(f));
         let populates = matches!(advice, Advice::PopulateRead | Advice::PopulateWrite);
         // Populating copies what is an object's.
-        if populates && !all(&|p| p.prot.contains(RW) && matches!(p.backing, Backed::Anon(_))) {
+        if populates
+            && !all(&|p| p.prot.contains(RW) && matches!(p.backing, Backed::Anon(_)) && !p.guard)
+        {
             return;
         }
         let result = process.advise(self.start(at), self.bytes(len), advice);
@@ -103,7 +127,7 @@ impl<F: PteFormat> Bench<F> {
     ) {
         let inside = || model.pages.range(at..at + len).map(|(_, page)| page);
         let on_fault = on_fault || inside().any(|page| !matches!(page.backing, Backed::Anon(_)));
-        let barred = inside().any(|page| page.prot.is_empty());
+        let barred = inside().any(|page| page.prot.is_empty() || page.guard);
         let whole = model.covers(at..at + len);
         let expected = if whole && (on_fault || !barred) {
             Ok(())

@@ -15,7 +15,10 @@ impl<F: PteFormat> Bench<F> {
             return;
         };
         let suits = model.pages.get(&n).is_some_and(|page| {
-            matches!(page.backing, Backed::Anon(_)) && page.prot.contains(RW) && !page.area.locked
+            matches!(page.backing, Backed::Anon(_))
+                && page.prot.contains(RW)
+                && !page.area.locked
+                && !page.guard
         });
         if suits {
             self.advise(&process, &mut model, (n, 1), Advice::DontNeed);

@@ -91,6 +91,9 @@ impl<F: PteFormat> Bench<F> {
         if !allowed(page.prot) {
             return Err(Resolution::Denied);
         }
+        if page.guard {
+            return Err(Resolution::Guard);
+        }
         match page.backing {
             Backed::Anon(byte) | Backed::Private(_, _, Some(byte)) => Ok(byte),
             Backed::Private(o, index, None) | Backed::Shared(o, index) => self.contents[o]
@@ -162,6 +165,7 @@ impl<F: PteFormat> Bench<F> {
             | Step::Advise(p, ..)
             | Step::Lock(p, ..)
             | Step::Unlock(p, ..)
+            | Step::Guard(p, ..)
             | Step::DontNeed(p, ..) => {
                 if let Some((process, mut model)) = self.processes[p as usize].take() {
                     self.change(&process, &mut model, step);

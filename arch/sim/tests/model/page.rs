@@ -22,6 +22,8 @@ pub(super) struct Page {
     pub prot: Prot,
     pub backing: Backed,
     pub area: Area,
+    /// MADV_GUARD_INSTALL.
+    pub guard: bool,
     /// Soft-dirty must say so. Where it is not, it may say so all the same: areas are joined.
     pub written: bool,
 }
@@ -60,10 +62,11 @@ impl Page {
             prot,
             backing,
             area,
+            guard: false,
             written: true,
         }
     }
-    /// What was mapped goes.
+    /// What was mapped goes; a guard stays.
     pub fn discard(&mut self) {
         self.backing = self.backing.dropped();
         self.written = false;
@@ -89,6 +92,7 @@ impl Model {
             page.area.locked = false;
             if page.area.zero_in_child {
                 page.discard();
+                page.guard = false;
             }
             page.written &= matches!(
                 page.backing,
@@ -128,6 +132,7 @@ impl Model {
         for page in n..start {
             let grown = Page {
                 backing: Backed::Anon(0),
+                guard: false,
                 written: false,
                 ..above
             };

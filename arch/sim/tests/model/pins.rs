@@ -65,6 +65,7 @@ impl<F: PteFormat> Bench<F> {
                 Step::Advise(of, at, len, Advice::Free) => {
                     (dropped(of, at, len, Advice::Free), false)
                 }
+                Step::Guard(of, at, len, true) => (false, within(of, at, len)),
                 Step::Edge(of, _, at, _) => (false, within(of, at, 1)),
                 Step::Remap(of, remap) => {
                     let target = |to| within(of, to, remap.new_len);

@@ -104,7 +104,10 @@ impl Model {
                 self.pages.insert(to + n, moved);
                 if keep {
                     let left = self.pages.get_mut(&(from + n));
-                    left.into_iter().for_each(Page::discard);
+                    left.into_iter().for_each(|page| {
+                        page.discard();
+                        page.guard = false;
+                    });
                 } else {
                     self.pages.remove(&(from + n));
                 }

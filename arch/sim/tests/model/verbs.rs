@@ -86,6 +86,9 @@ impl<F: PteFormat> Bench<F> {
             Step::Advise(_, at, len, advice) => self.advise(process, model, (at, len), advice),
             Step::Lock(_, at, len, on_fault) => self.lock(process, model, (at, len), on_fault),
             Step::Unlock(_, at, len) => self.unlock(process, model, at, len),
+            Step::Guard(_, at, len, install) => {
+                self.advise_guards(process, model, (at, len), install)
+            }
             Step::Remap(_, ref remap) => self.remap(process, model, remap),
             _ => unreachable!("not a change"),
         }

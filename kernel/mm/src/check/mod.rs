@@ -11,7 +11,7 @@ use crate::manager::Mm;
 use crate::object::Object;
 use crate::own::{MmId, Owner};
 use crate::space::{AddressSpace, Inner};
-use crate::table::{Leaf, Node, validate_contpte};
+use crate::table::{GUARD, Leaf, Node, validate_contpte};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -211,11 +211,28 @@ impl<M: Machine> Tally<'_, M> {
         assert_eq!(counted, [anon, file, shmem], "RSS of a space");
     }
 
+    /// Checks a guard.
+    fn guard(&self, vma: &Vma<M>, leaf: &Leaf) {
+        let Leaf { va, pfn, attrs, .. } = *leaf;
+        assert!(
+            attrs - Attrs::TRACKED == GUARD && pfn == self.mm.zero_page(),
+            "the guard at {va:?} is {attrs:?} on {pfn:?}"
+        );
+        assert!(
+            vma.flags.contains(VmaFlags::GUARDED),
+            "a guard in an area without guards, at {va:?}"
+        );
+        assert!(leaf.sharers == 0, "a guard in a shared table, at {va:?}");
+    }
+
     /// Checks a leaf against its VMA and its folio; its references are `owner`'s, or already
     /// counted.
     fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: Option<&Owner>) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
+        if attrs.contains(Attrs::GUARD) {
+            return self.guard(vma, leaf);
+        }
         let writable = attrs.contains(Attrs::WRITE);
         let fixed = Attrs::USER | Attrs::EXEC | Attrs::NO_ACCESS | Attrs::GLOBAL | Attrs::DEVICE;
         assert!(

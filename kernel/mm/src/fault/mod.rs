@@ -35,6 +35,8 @@ pub enum Resolution {
     Done,
     /// SIGSEGV, SEGV_MAPERR.
     NotMapped,
+    /// SIGSEGV, SEGV_MAPERR: a guard (MADV_GUARD_INSTALL).
+    Guard,
     /// SIGSEGV, SEGV_ACCERR.
     Denied,
     /// SIGBUS, BUS_ADRERR: past the end of the object.

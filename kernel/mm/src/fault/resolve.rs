@@ -248,6 +248,9 @@ impl<M: Machine> Fault<'_, M> {
         if self.is_enough(leaf) {
             return Ok(leaf.pfn);
         }
+        if leaf.attrs.contains(Attrs::GUARD) {
+            return Err(Stop::Failed(Resolution::Guard));
+        }
         if self.breaks_cow(leaf) {
             return self.break_cow(cursor, leaf);
         }

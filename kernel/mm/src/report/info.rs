@@ -104,6 +104,12 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     fn describe(&self, leaf: &Leaf) -> PageInfo {
+        if leaf.attrs.contains(Attrs::GUARD) {
+            return PageInfo {
+                guard: true,
+                ..PageInfo::default()
+            };
+        }
         let Block { head, kind, .. } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
             Kind::Anon => self.mm.owns(&self.id.owner, leaf),
@@ -119,6 +125,7 @@ impl<M: Machine> AddressSpace<M> {
             writable: leaf.attrs.contains(Attrs::WRITE),
             dirty: leaf.attrs.contains(Attrs::DIRTY),
             zero_page: kind == Kind::Kernel,
+            guard: false,
             soft_dirty: false,
         }
     }
@@ -167,7 +174,8 @@ impl<M: Machine> AddressSpace<M> {
         }
         inner.root().for_each_leaf(range, &mut |leaf| {
             let first = index(leaf.va);
-            into[first..first + leaf.pages as usize].fill(1);
+            let present = !leaf.attrs.contains(Attrs::GUARD);
+            into[first..first + leaf.pages as usize].fill(present.into());
         });
         Ok(())
     }

@@ -64,6 +64,9 @@ impl<M: Machine> Locked<'_, M> {
             return Collapse::NotEligible;
         }
         let found = self.root().census(&self.id().owner, range.start);
+        if found.guarded {
+            return Collapse::NotEligible;
+        }
         if found.other {
             return Collapse::Already;
         }

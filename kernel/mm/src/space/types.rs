@@ -99,6 +99,8 @@ pub enum Advice {
     HugePage,
     NoHugePage,
     Collapse,
+    GuardInstall,
+    GuardRemove,
     Remove,
     Mergeable,
     Unmergeable,
@@ -242,6 +244,8 @@ pub struct PageInfo {
     pub dirty: bool,
     /// Whether it is the zero page.
     pub zero_page: bool,
+    /// Whether it is a guard, which is not present.
+    pub guard: bool,
     /// Whether it counts as written since [`AddressSpace::clear_soft_dirty`](super::AddressSpace),
     /// present or not.
     pub soft_dirty: bool,

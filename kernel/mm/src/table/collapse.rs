@@ -23,6 +23,8 @@ pub struct Census {
     pub shared: u32,
     /// Pages that may be pinned.
     pub pinned: u32,
+    /// Whether there is a guard: no collapse.
+    pub guarded: bool,
     /// Whether there is a PMD leaf or other memory: no collapse.
     pub other: bool,
 }
@@ -50,7 +52,7 @@ impl<M: Machine> Node<'_, M> {
                             found.pinned += pages;
                         }
                     }
-                    Kind::Kernel => {}
+                    Kind::Kernel => found.guarded |= run.attrs.contains(Attrs::GUARD),
                     _ => found.other = true,
                 }
             }

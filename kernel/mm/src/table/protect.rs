@@ -7,6 +7,7 @@ use super::{Budget, Leaf};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::manager::Mm;
+use crate::mutant::{self, Mutant};
 use crate::own::Owner;
 use crate::stat::Event;
 use core::convert::Infallible;
@@ -160,9 +161,12 @@ impl<'a, M: Machine> Setter<'a, M> {
     }
 }
 
-/// `attrs` with what stays of the `old` ones.
+/// `attrs` with what stays of the `old` ones: all of a guard's.
 #[inline(always)]
 fn with_use(attrs: Attrs, old: Attrs) -> Attrs {
+    if old.contains(Attrs::GUARD) && !mutant::on(Mutant::OpenGuards) {
+        return old;
+    }
     attrs | old & (USED | Attrs::CONTIG)
 }
 
@@ -184,7 +188,7 @@ fn forbid<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attr
     let (mut index, mut written) = (entries.start, 0);
     while index < entries.end {
         let part = table.block_at(index, entries.end);
-        let set = |index| table.modify(index, |old| attrs | old & USED);
+        let set = |index| table.modify(index, |old| with_use(attrs, old - Attrs::CONTIG));
         written += part.clone().map(|index| u64::from(set(index))).sum::<u64>();
         // The walker sets no bit in invalid entries.
         index = part.end;

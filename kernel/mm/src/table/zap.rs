@@ -16,6 +16,8 @@ use crate::tlb::{self, Gather};
 pub struct Zap {
     /// Keep private pages (a hole punch in the object: copies are no longer the object's).
     pub keep_anon: bool,
+    /// Keep guards ([`super::guard`]): what was mapped goes, the mapping stays.
+    pub keep_guards: bool,
     /// Keep empty tables: the range will be used again at once.
     pub keep_tables: bool,
     /// These tables are unlinked, or no CPU walks any of the space's: entries need not be cleared
@@ -32,7 +34,7 @@ pub struct Zap {
 impl Zap {
     /// Whether whole tables go with all that they map, while CPUs walk the tables of the space.
     fn takes_tables(&self) -> bool {
-        !self.dead && !self.keep_tables && !self.keep_anon
+        !self.dead && !self.keep_tables && !self.keep_anon && !self.keep_guards
     }
     /// Counts pages of a kind.
     #[inline]
@@ -211,6 +213,10 @@ impl<M: Machine> Entries<'_, '_, M> {
                 index += 1;
                 continue;
             };
+            if zap.keep_guards && first.attrs.contains(Attrs::GUARD) {
+                index += 1;
+                continue;
+            }
             let run = table.run_of(index, first, end);
             let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
             index += run.n;

@@ -4,6 +4,7 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution, Stopped};
 use crate::manager::OutOfMemory;
+use crate::mutant::{self, Mutant};
 use crate::object::Object;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
 use crate::table::{Budget, Zap, zap_page};
@@ -22,9 +23,9 @@ struct Hole<M: Machine> {
 
 impl<M: Machine> AddressSpace<M> {
     /// madvise(2). EINVAL: misaligned, or advice that does not suit the mapping; ENOMEM: a hole
-    /// (the rest is advised, as in Linux); EFAULT: populate met a bus error; EACCES: MADV_REMOVE of
-    /// memory that is not shared or could not be made writable; EPERM: it would discard what is
-    /// sealed.
+    /// (the rest is advised, as in Linux); EFAULT: populate met a bus error or a guard; EACCES:
+    /// MADV_REMOVE of memory that is not shared or could not be made writable; EPERM: it would
+    /// discard what is sealed.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
         {
@@ -40,6 +41,7 @@ impl<M: Machine> AddressSpace<M> {
             Advice::Remove => self.advise_remove(start, len, |object, first, end| {
                 self.zap_object_range(object, first, end, true)
             }),
+            Advice::GuardInstall | Advice::GuardRemove => self.advise_guards(range, advice),
             Advice::Collapse => self.collapse_advice(range),
             Advice::DontNeed
             | Advice::DontNeedLocked
@@ -83,7 +85,7 @@ impl<M: Machine> AddressSpace<M> {
                     Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
                 }
                 // MADV_FREE may free at once: reading zeros then is allowed.
-                _ => Ok(inner.drop_pages(slot, part, budget)?),
+                _ => Ok(inner.drop_pages(slot, part, true, budget)?),
             }
         });
         all_of_it(covered?)
@@ -127,7 +129,7 @@ impl<M: Machine> AddressSpace<M> {
         };
         self.populate_as(range, allowed).map_err(|why| match why {
             Stopped::Fault(Resolution::Denied) => Error::Inval,
-            Stopped::Fault(Resolution::Bus) => Error::Fault,
+            Stopped::Fault(Resolution::Bus | Resolution::Guard) => Error::Fault,
             Stopped::Fault(_) => Error::NoMem,
             Stopped::Ends => Error::Interrupted,
         })
@@ -207,15 +209,17 @@ impl<M: Machine> Locked<'_, M> {
         false
     }
 
-    /// Drops the pages of `part` of the VMA in `slot` within the budget; returns where the rest
-    /// begins. Tables stay: they will be used again.
-    fn drop_pages(
+    /// Drops the pages of `part` of the VMA in `slot` within the budget, and guards unless
+    /// `keep_guards`; returns where the rest begins. Tables stay: they will be used again.
+    pub(super) fn drop_pages(
         &mut self,
         slot: Slot,
         part: VirtRange,
+        keep_guards: bool,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let mut zap = Zap {
+            keep_guards: keep_guards && !mutant::on(Mutant::DropGuards),
             keep_tables: true,
             budget: *budget,
             ..Zap::default()
@@ -253,7 +257,7 @@ impl<M: Machine> Locked<'_, M> {
 
 /// ENOMEM unless the whole range is mapped.
 #[inline]
-fn all_of_it(covered: bool) -> Result<(), Error> {
+pub(super) fn all_of_it(covered: bool) -> Result<(), Error> {
     if covered { Ok(()) } else { Err(Error::NoMem) }
 }
 
@@ -268,13 +272,14 @@ fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), 
 
 /// Why the advice does not suit the VMA: a seal, or pages that are locked or not private.
 #[inline]
-fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error> {
+pub(super) fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error> {
     if vma.is_sealed_against(advice) {
         return Some(Error::Perm);
     }
     let locked = vma.flags.contains(VmaFlags::LOCKED);
     let unsuitable = match advice {
-        Advice::DontNeed | Advice::Cold | Advice::PageOut | Advice::Remove => locked,
+        Advice::DontNeed | Advice::Cold | Advice::PageOut => locked,
+        Advice::GuardInstall | Advice::Remove => locked,
         Advice::Free => locked || !matches!(vma.backing, Backing::Anon),
         Advice::WipeOnFork => vma.shared() || !matches!(vma.backing, Backing::Anon),
         _ => false,

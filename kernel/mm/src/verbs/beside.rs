@@ -37,6 +37,7 @@ impl<M: Machine> Reading<'_, M> {
         {
             let part = VirtRange::new(rest.start, rest.end.min(vma.range.end));
             let mut zap = Zap {
+                keep_guards: true,
                 keep_tables: true,
                 budget: *budget,
                 ..Zap::default()

@@ -3,6 +3,7 @@
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::manager::OutOfMemory;
+use crate::mutant::{self, Mutant};
 use crate::space::{AREAS, AddressSpace, Areas, Error, Inner};
 use crate::stat::Event;
 use crate::switch::ForkBy;
@@ -88,6 +89,7 @@ fn inherit<M: Machine>(vma: &mut Vma<M>) {
     if vma.flags.contains(VmaFlags::WIPEONFORK) {
         vma.has_anon = false;
         vma.anon_vma = None;
+        vma.flags -= VmaFlags::GUARDED;
     }
 }
 
@@ -128,7 +130,8 @@ impl<M: Machine> Copying<'_, '_, M> {
         vma: &Vma<M>,
         range: VirtRange,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        if vma.anon_vma.is_none() || vma.shared() {
+        let guarded = vma.flags.contains(VmaFlags::GUARDED);
+        if (vma.anon_vma.is_none() || vma.shared()) && !guarded {
             return Ok(None);
         }
         let mm = self.gather.mm();
@@ -136,6 +139,7 @@ impl<M: Machine> Copying<'_, '_, M> {
         // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
         // entry.
         let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
+        let tables = tables && (!guarded || mutant::on(Mutant::ShareGuards));
         let mut copy = ForkCopy {
             mm,
             child: &self.child.id.owner,

@@ -7,6 +7,7 @@ mod brk;
 mod clear_refs;
 mod exec_gain;
 mod fork;
+mod guard;
 mod lock;
 mod map;
 mod place;

@@ -74,6 +74,7 @@ impl Advice {
                 | Advice::Remove
                 | Advice::DontFork
                 | Advice::WipeOnFork
+                | Advice::GuardInstall
         )
     }
 }

@@ -221,6 +221,7 @@ impl<M: Machine> Locked<'_, M> {
             };
             let mut zap = Zap {
                 keep_anon: pages.keep_copies,
+                keep_guards: true,
                 budget,
                 ..Zap::default()
             };

@@ -31,9 +31,11 @@ fn one_history(low: Option<AnonVma>, high: Option<AnonVma>) -> bool {
     }
 }
 
-/// Equal but for TRACKED: VMAs merge whether or not soft-dirty was cleared.
+/// Equal but for TRACKED and GUARDED: VMAs merge whether or not soft-dirty was cleared, or a guard
+/// installed.
 fn same_flags<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
-    (low.flags ^ high.flags) - VmaFlags::TRACKED == VmaFlags::empty()
+    let other = VmaFlags::TRACKED | VmaFlags::GUARDED;
+    (low.flags ^ high.flags) - other == VmaFlags::empty()
 }
 
 fn continues<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
+use crate::mutant::{self, Mutant};
 use crate::object::Object;
 use crate::thp::{Controls, Orders, Permit, policy};
 use alloc::string::String;
@@ -59,6 +60,9 @@ bitflags::bitflags! {
         /// [`Attrs::TRACKED`] were not written since. Without it all of its pages count as written
         /// (Linux: VM_SOFTDIRTY, the other way round).
         const TRACKED = 1 << 15;
+        /// MADV_GUARD_INSTALL was called here, or for what it was joined with: there may be guards
+        /// (`table::guard`).
+        const GUARDED = 1 << 17;
         /// mseal: may not be unmapped, moved, replaced or protected in another way.
         const SEALED = 1 << 16;
     }
@@ -275,6 +279,9 @@ impl<M: Machine> Vma<M> {
         self.anon_vma = self.anon_vma.or(high.anon_vma);
         // What is new counts as written, and with it what it became one with.
         self.flags &= high.flags | !VmaFlags::TRACKED;
+        if !mutant::on(Mutant::ForgetGuards) {
+            self.flags |= high.flags & VmaFlags::GUARDED;
+        }
     }
     fn move_offset(&mut self, bytes: u64) {
         if let Backing::Object { offset, .. } = &mut self.backing {

@@ -208,6 +208,8 @@ fn advice_of(number: u32) -> Option<Advice> {
         abi::MADV_POPULATE_READ => Advice::PopulateRead,
         abi::MADV_POPULATE_WRITE => Advice::PopulateWrite,
         abi::MADV_COLLAPSE => Advice::Collapse,
+        abi::MADV_GUARD_INSTALL => Advice::GuardInstall,
+        abi::MADV_GUARD_REMOVE => Advice::GuardRemove,
         _ => return None,
     })
 }

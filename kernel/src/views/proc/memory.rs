@@ -14,6 +14,7 @@ use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 /// The bits of a page, pagemap.rst.
 const SOFT_DIRTY: u64 = 1 << 55;
 const EXCLUSIVE: u64 = 1 << 56;
+const GUARD: u64 = 1 << 58;
 const FILE_OR_SHARED: u64 = 1 << 61;
 const PRESENT: u64 = 1 << 63;
 
@@ -35,7 +36,7 @@ fn entry(info: &PageInfo, frames: bool) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
     let soft_dirty = bit(info.soft_dirty, SOFT_DIRTY);
     if !info.present {
-        return soft_dirty;
+        return soft_dirty | bit(info.guard, GUARD);
     }
     PRESENT
         | soft_dirty

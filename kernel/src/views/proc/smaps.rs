@@ -185,10 +185,10 @@ impl Sizes {
 }
 
 /// The words of VmFlags in the order of Linux's bits, each with a byte behind it that is not shown.
-static FLAG_WORDS: [[u8; 4]; 22] = [
+static FLAG_WORDS: [[u8; 4]; 23] = [
     *b"rd  ", *b"wr  ", *b"ex  ", *b"sh  ", *b"mr  ", *b"mw  ", *b"me  ", *b"ms  ", *b"gd  ",
-    *b"lo  ", *b"sr  ", *b"rr  ", *b"dc  ", *b"lf  ", *b"ac  ", *b"nr  ", *b"wf  ", *b"dd  ",
-    *b"sd  ", *b"hg  ", *b"nh  ", *b"sl  ",
+    *b"gu  ", *b"lo  ", *b"sr  ", *b"rr  ", *b"dc  ", *b"lf  ", *b"ac  ", *b"nr  ", *b"wf  ",
+    *b"dd  ", *b"sd  ", *b"hg  ", *b"nh  ", *b"sl  ",
 ];
 
 fn flag_words(out: &mut Text, prot: Prot, flags: VmaFlags) {
@@ -205,6 +205,7 @@ fn flag_words(out: &mut Text, prot: Prot, flags: VmaFlags) {
         true,
         shared,
         flags.intersects(VmaFlags::GROWSDOWN | VmaFlags::STACK),
+        flags.contains(VmaFlags::GUARDED),
         flags.contains(VmaFlags::LOCKED),
         flags.contains(VmaFlags::SEQUENTIAL),
         flags.contains(VmaFlags::RANDOM),

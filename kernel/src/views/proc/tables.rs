@@ -78,6 +78,7 @@ fn line(run: &EntryRun, out: &mut Text) -> Result {
             out.bytes(match kind {
                 Kind::Anon => b" anon ",
                 Kind::Object => b" file ",
+                _ if attrs.contains(Attrs::GUARD) => b" guard ",
                 _ => b" zero ",
             });
             out.hex(run.pfn.0, 1);

@@ -25,6 +25,7 @@ mod folio;
 mod folio_figures;
 mod folio_split;
 mod futex;
+mod guard;
 mod harness;
 mod helper;
 mod interpreter;
@@ -79,6 +80,7 @@ const FAMILIES: &[&[Test]] = &[
     shared::TESTS,
     memfd::TESTS,
     advise::TESTS,
+    guard::TESTS,
     remap::TESTS,
     remap_errors::TESTS,
     pagemap::TESTS,

@@ -1,0 +1,74 @@
+//! Guards (MADV_GUARD_INSTALL): entries that refuse every access until they are removed, whatever
+//! the VMA allows.
+//!
+//! A guard is a leaf of the zero page that the hardware takes for invalid ([`Attrs::GUARD`]). It
+//! has no references, and most of what copies, moves or counts leaves treats it as any other. Where
+//! it differs:
+//! - A fault on it fails.
+//! - mprotect leaves it as it is.
+//! - Page advice and truncation leave it ([`super::Zap::keep_guards`]); unmapping removes it.
+//! - Its table is not shared by a fork (`share`): its VMA has `VmaFlags::GUARDED`.
+
+use super::edit::Edit;
+use super::node::PteTable;
+use super::walk::some_leaf_tables;
+use super::{Budget, Cursor, budget, share};
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine};
+use crate::manager::OutOfMemory;
+use core::convert::Infallible;
+
+/// Attributes of a guard.
+pub(crate) const GUARD: Attrs = Attrs::GUARD.union(Attrs::NO_ACCESS);
+
+impl<M: Machine> Edit<'_, '_, M> {
+    /// Installs guards in `range`, which lies under one PMD entry and is empty. No flush: absent
+    /// entries are not cached. Out of memory for a table: no change.
+    pub fn guard(&mut self, range: VirtRange, budget: &mut Budget) -> Result<(), OutOfMemory> {
+        let mut cursor = Cursor::new(self.mm(), self.space, range.start);
+        cursor.prepare(Level::Pte)?;
+        cursor.node.ptes().guard(range);
+        budget.take(budget::TABLE + range.pages() as u32);
+        Ok(())
+    }
+
+    /// Removes the guards in `range` within the budget; returns where the rest begins, if any.
+    /// Tables stay.
+    pub fn unguard_some(&mut self, range: VirtRange, budget: &mut Budget) -> Option<VirtAddr> {
+        let Ok(stopped) = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
+            budget.take_leaves(&leaves);
+            if let Some(table) = leaves.ptes().filter(|_| !leaves.shared) {
+                table.unguard(leaves.part);
+            }
+            Ok::<_, Infallible>(())
+        });
+        stopped
+    }
+}
+
+impl<M: Machine> PteTable<'_, M> {
+    /// Writes guards over the absent entries of `part`.
+    fn guard(self, part: VirtRange) {
+        let span = self.indices(part);
+        debug_assert!(
+            self.all_absent(span.start, span.len()),
+            "{part:?} is mapped"
+        );
+        for index in span {
+            self.write_leaf(index, self.mm.zero_page(), GUARD);
+        }
+        self.gained(part.pages() as u32);
+        share::note_zeros(self);
+    }
+
+    /// Clears the guards in `part`. No CPU has them in its TLB.
+    fn unguard(self, part: VirtRange) {
+        let is_guard = |index: &usize| {
+            let leaf = self.present(*index);
+            leaf.is_some_and(|leaf| leaf.attrs.contains(Attrs::GUARD))
+        };
+        let guards = self.indices(part).filter(is_guard);
+        let removed = guards.map(|index| self.clear(index)).count();
+        self.lost(removed as u32);
+    }
+}

@@ -99,6 +99,7 @@ const NEED_MEMORY: &[Sysno] = &[
     Sysno::mlock2,
     Sysno::mlockall,
     Sysno::mseal,
+    Sysno::process_madvise,
 ];
 
 /// Calls that run without the kernel lock, on several CPUs at once: what they use has locks of its
@@ -233,6 +234,8 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::brk => call.run(memory::brk),
         Sysno::madvise => call.run(memory::madvise),
         Sysno::mseal => call.run(memory::mseal),
+        Sysno::process_madvise => call.run(memory::process_madvise),
+        Sysno::process_mrelease => call.run(memory::process_mrelease),
         Sysno::mincore => call.run(memory::mincore),
         Sysno::msync => call.run(memory::msync),
         Sysno::mlock => call.run(memory::mlock),

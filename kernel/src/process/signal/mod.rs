@@ -63,7 +63,7 @@ pub(crate) fn interrupts(task: &Task, how: TaskState) -> bool {
 
 /// Whether the thread is to end as soon as it can: its process ends, or a pending signal will end
 /// it.
-fn is_killed(task: &Task) -> bool {
+pub fn is_killed(task: &Task) -> bool {
     let process = task.process();
     let pending = pending_set(task) & !task.blocked();
     let ends = |signo| {

@@ -3,9 +3,11 @@
 
 mod lock;
 mod map;
+mod other;
 
 pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
 pub use map::mmap;
+pub use other::{process_madvise, process_mrelease};
 
 use super::door::{Argument, Registers};
 use super::with_room;
@@ -154,21 +156,24 @@ pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result
         in_space(task, |space| space.dont_need(start, len))?;
         return Ok(0);
     }
-    let start = aligned(start)?;
-    match advice {
-        Advice::Remove => kernel_lock::with(|| punch(task, start, len))?,
-        _ => in_space(task, |space| space.advise(start, len, advice))?,
-    }
+    in_space(task, |space| advise(space, start, len, advice))?;
     Ok(0)
 }
 
+fn advise(space: &AddressSpace, start: VirtAddr, len: u64, advice: Advice) -> Result {
+    let start = aligned(start)?;
+    match advice {
+        Advice::Remove => kernel_lock::with(|| punch(space, start, len)),
+        _ => Ok(space.advise(start, len, advice)?),
+    }
+}
+
 /// MADV_REMOVE, which takes pages from a file.
-fn punch(task: &Task, start: VirtAddr, len: u64) -> Result {
+fn punch(space: &AddressSpace, start: VirtAddr, len: u64) -> Result {
     let zap = |object: &_, first, end| {
         task::for_each_space(|space| space.zap_object_range(object, first, end, true));
     };
-    in_space(task, |space| space.advise_remove(start, len, zap))?;
-    Ok(())
+    Ok(space.advise_remove(start, len, zap)?)
 }
 
 impl Argument<'_> for Advice {
@@ -185,11 +190,11 @@ impl Argument<'_> for Advice {
 #[inline(never)]
 fn advice_of(number: u32) -> Option<Advice> {
     Some(match number {
+        abi::MADV_DONTNEED => Advice::DontNeed,
         abi::MADV_NORMAL => Advice::Normal,
         abi::MADV_RANDOM => Advice::Random,
         abi::MADV_SEQUENTIAL => Advice::Sequential,
         abi::MADV_WILLNEED => Advice::WillNeed,
-        abi::MADV_DONTNEED => Advice::DontNeed,
         abi::MADV_DONTNEED_LOCKED => Advice::DontNeedLocked,
         abi::MADV_FREE => Advice::Free,
         abi::MADV_REMOVE => Advice::Remove,

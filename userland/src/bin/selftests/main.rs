@@ -42,6 +42,7 @@ mod pointers;
 mod posix_timers;
 mod privileges;
 mod process;
+mod process_memory;
 mod procfs;
 mod protect;
 mod records;
@@ -81,6 +82,7 @@ const FAMILIES: &[&[Test]] = &[
     memfd::TESTS,
     advise::TESTS,
     guard::TESTS,
+    process_memory::TESTS,
     remap::TESTS,
     remap_errors::TESTS,
     pagemap::TESTS,

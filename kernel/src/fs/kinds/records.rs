@@ -21,6 +21,10 @@ pub trait Records: Send + Sync + 'static {
     /// to be looked for, a higher number, or `None` when there is no record. A long operation
     /// pauses ([`sched::breathe`]) and ends with EINTR when the thread is to end.
     fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>>;
+    /// ioctl(2) on the file.
+    fn ioctl(&self, _command: u32, _argument: u64) -> Result<u64> {
+        Err(Errno::ENOTTY)
+    }
 }
 
 /// An open file of records.
@@ -46,6 +50,9 @@ impl<R: Records> FileOps for RecordFile<R> {
         let result = reader.read(&self.records, at.position, sink);
         let _other = mem::replace(&mut *self.reader.lock(), reader);
         result
+    }
+    fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
+        self.records.ioctl(command, argument)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::dir::Subject;
 use super::observed::Observed;
+use super::query;
 use crate::base::errno::Result;
 use crate::base::machine::{AddressSpace, Vma};
 use crate::fs::kinds::records::{RecordFile, Records};
@@ -10,7 +11,7 @@ use crate::fs::tree::inode::Device;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
-use mm::vma::{Backing, Prot, VmaFlags};
+use mm::vma::{Backing, MappedFile, Prot, VmaFlags};
 use parts::text::Text;
 
 /// The name starts in this column.
@@ -42,6 +43,9 @@ impl Records for Maps {
         }
         Ok(areas.end())
     }
+    fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
+        query::ioctl(&self.0, command, argument)
+    }
 }
 
 /// Some areas as they are shown: what of them lies at or above where those before ended, so that
@@ -54,14 +58,20 @@ pub struct Areas {
 impl Areas {
     /// The first ones that end above `from`, `most` at the most. ENOMEM.
     pub fn from(space: &AddressSpace, from: u64, most: usize) -> Result<Areas> {
-        let mut vmas = Vec::new();
-        fallible::reserve_exact(&mut vmas, most)?;
-        space.vmas_from(VirtAddr(from), &mut vmas);
-        if let Some(first) = vmas.first_mut()
+        let mut areas = Areas::whole(space, from, most)?;
+        if let Some(first) = areas.vmas.first_mut()
             && first.range.start.0 < from
         {
             first.cut_below(VirtAddr(from));
         }
+        Ok(areas)
+    }
+
+    /// The same, also with what lies below `from`. ENOMEM.
+    pub fn whole(space: &AddressSpace, from: u64, most: usize) -> Result<Areas> {
+        let mut vmas = Vec::new();
+        fallible::reserve_exact(&mut vmas, most)?;
+        space.vmas_from(VirtAddr(from), &mut vmas);
         let heap = space.heap();
         Ok(Areas { vmas, heap })
     }
@@ -86,13 +96,7 @@ impl Areas {
                 }
             }
             Backing::Object { offset, file, .. } => {
-                let id = file.as_ref().map_or(SHARED_ANON.0, |file| file.id());
-                let part = FilePart {
-                    offset: offset << PAGE_SHIFT,
-                    device: id.0,
-                    inode: id.1,
-                };
-                put_file(out, &part);
+                put_file(out, &FilePart::of(*offset, file));
                 let path = match file {
                     Some(file) if special.is_none() => Some(file.path()),
                     _ => None,
@@ -105,6 +109,21 @@ impl Areas {
         }
         out.byte(b'\n');
         Ok(())
+    }
+
+    /// Calls `f` with the area's name; empty if it has none.
+    pub fn with_name<R>(&self, vma: &Vma, f: impl FnOnce(&[u8]) -> R) -> R {
+        match (self.special_name(vma), &vma.backing) {
+            (Some(name), _) => f(name),
+            (None, Backing::Anon) => f(b""),
+            (None, Backing::Object { file: None, .. }) => f(SHARED_ANON.1),
+            (
+                None,
+                Backing::Object {
+                    file: Some(file), ..
+                },
+            ) => f(file.path().as_bytes()),
+        }
     }
 
     fn special_name(&self, vma: &Vma) -> Option<&'static [u8]> {
@@ -139,12 +158,24 @@ const _: () = assert!(Prot::READ.bits() == 1 && Prot::WRITE.bits() == 2 && Prot:
 const NO_FILE: &[u8; 17] = b"00000000 00:00 0 ";
 
 /// A part of a file, as maps names it.
-struct FilePart {
+pub struct FilePart {
     /// In bytes.
-    offset: u64,
+    pub offset: u64,
     /// st_dev.
-    device: u64,
-    inode: u64,
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl FilePart {
+    /// From a page of a file, or of shared anonymous memory, on.
+    pub fn of(page: u64, file: &Option<Arc<dyn MappedFile>>) -> FilePart {
+        let id = file.as_ref().map_or(SHARED_ANON.0, |file| file.id());
+        FilePart {
+            offset: page << PAGE_SHIFT,
+            device: id.0,
+            inode: id.1,
+        }
+    }
 }
 
 /// Appends `OFFSET MAJOR:MINOR INODE `.

@@ -15,6 +15,7 @@ mod memory;
 mod mounts;
 mod observed;
 mod process;
+mod query;
 mod smaps;
 mod stat;
 mod status;

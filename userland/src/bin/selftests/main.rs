@@ -44,6 +44,7 @@ mod privileges;
 mod process;
 mod process_memory;
 mod procfs;
+mod procmap;
 mod protect;
 mod records;
 mod remap;
@@ -86,6 +87,7 @@ const FAMILIES: &[&[Test]] = &[
     remap::TESTS,
     remap_errors::TESTS,
     pagemap::TESTS,
+    procmap::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,

@@ -87,11 +87,13 @@ impl Reserves for Above {
 }
 
 /// Reclaims unused memory: cached kernel stacks, pages of large folios that are not mapped any more
-/// (deferred splits), and the pages on the lists of all CPUs. The caller has the kernel lock.
+/// (deferred splits), pages of droppable memory, and the pages on the lists of all CPUs. The caller
+/// has the kernel lock.
 pub fn reclaim() {
     kstack::shrink();
     task::for_each_space(|space| {
         space.split_deferred();
+        space.drop_droppable();
     });
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered.

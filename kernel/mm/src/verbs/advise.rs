@@ -77,10 +77,14 @@ impl<M: Machine> AddressSpace<M> {
             false => Ok(()),
         };
         let covered = self.in_areas(range, beside, |inner, slot, part, budget| {
-            if let Some(why) = refusal(inner.vmas.get(slot), advice) {
+            let vma = inner.vmas.get(slot);
+            if let Some(why) = refusal(vma, advice) {
                 return Err(why);
             }
+            let droppable = vma.flags.contains(VmaFlags::DROPPABLE);
             match advice {
+                // There is no swap, and these need none.
+                Advice::PageOut if droppable => Ok(inner.drop_pages(slot, part, true, budget)?),
                 Advice::Cold | Advice::PageOut => {
                     Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
                 }
@@ -89,6 +93,18 @@ impl<M: Machine> AddressSpace<M> {
             }
         });
         all_of_it(covered?)
+    }
+
+    /// Drops the pages of all droppable memory (MAP_DROPPABLE), as there are none left for others.
+    pub fn drop_droppable(&self) {
+        let user = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        // Only an early end of the thread stops it.
+        let _ = self.area_by_area(user, |inner, slot, part, budget| {
+            match inner.vmas.get(slot).flags.contains(VmaFlags::DROPPABLE) {
+                true => Ok(inner.drop_pages(slot, part, true, budget)?),
+                false => Ok(None),
+            }
+        });
     }
 
     /// MADV_REMOVE: punches a hole into the object, VMA by VMA; continues after an unmapped gap and
@@ -281,6 +297,7 @@ pub(super) fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error>
         Advice::DontNeed | Advice::Cold | Advice::PageOut => locked,
         Advice::GuardInstall | Advice::Remove => locked,
         Advice::Free => locked || !matches!(vma.backing, Backing::Anon),
+        Advice::KeepOnFork | Advice::DoDump => vma.flags.contains(VmaFlags::DROPPABLE),
         Advice::WipeOnFork => vma.shared() || !matches!(vma.backing, Backing::Anon),
         _ => false,
     };

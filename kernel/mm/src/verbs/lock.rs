@@ -120,6 +120,10 @@ impl<M: Machine> Areas<'_, M> {
 
 impl<M: Machine> Vma<M> {
     fn set_lock(&mut self, flags: VmaFlags) {
+        if self.flags.contains(VmaFlags::DROPPABLE) {
+            // As in Linux, without an error.
+            return;
+        }
         self.flags = (self.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT)) | flags;
     }
 }

@@ -25,7 +25,11 @@ impl<M: Machine> AddressSpace<M> {
         let range = inner.choose(request.place, len, &vma.backing)?;
         inner.check_exec_gain(prot, prot)?;
         inner.check_seals(range)?;
-        let flags = Vma::<M>::accounted(prot, request.flags | inner.future);
+        let future = match request.flags.contains(VmaFlags::DROPPABLE) {
+            true => VmaFlags::empty(),
+            false => inner.future,
+        };
+        let flags = Vma::<M>::accounted(prot, request.flags | future);
         (vma.range, vma.flags) = (range, flags);
         inner.may_map(&vma, inner.vmas.pages_in(range))?;
         inner.vmas.reserve_take(range, 1)?;

@@ -63,6 +63,8 @@ bitflags::bitflags! {
         /// MADV_GUARD_INSTALL was called here, or for what it was joined with: there may be guards
         /// (`table::guard`).
         const GUARDED = 1 << 17;
+        /// MAP_DROPPABLE: pages may go at any time, and are never locked.
+        const DROPPABLE = 1 << 18;
         /// mseal: may not be unmapped, moved, replaced or protected in another way.
         const SEALED = 1 << 16;
     }

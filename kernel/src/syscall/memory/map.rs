@@ -18,7 +18,7 @@ bitflags::bitflags! {
     /// MAP_*. Of unknown bits only MAP_SHARED_VALIDATE complains.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct MapFlags: u32 {
-        /// MAP_TYPE: MAP_SHARED, MAP_PRIVATE or MAP_SHARED_VALIDATE.
+        /// MAP_TYPE: MAP_SHARED, MAP_PRIVATE, MAP_SHARED_VALIDATE or MAP_DROPPABLE.
         const TYPE = abi::MAP_TYPE;
         /// MAP_FIXED: at this address, in the place of what is mapped there.
         const FIXED = abi::MAP_FIXED;
@@ -54,11 +54,21 @@ impl MapFlags {
     /// flags of MAP_SHARED_VALIDATE.
     fn is_shared(self) -> Result<bool> {
         match (self & Self::TYPE).bits() {
-            abi::MAP_PRIVATE => Ok(false),
+            abi::MAP_PRIVATE | abi::MAP_DROPPABLE => Ok(false),
             abi::MAP_SHARED => Ok(true),
             abi::MAP_SHARED_VALIDATE if Self::all().contains(self) => Ok(true),
             abi::MAP_SHARED_VALIDATE => Err(Errno::EOPNOTSUPP),
             _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Whether it is MAP_DROPPABLE: memory that programs can do without. EINVAL with what would
+    /// keep it.
+    fn is_droppable(self, of_file: bool) -> Result<bool> {
+        let kept = self.intersects(Self::LOCKED | Self::HUGETLB | Self::GROWSDOWN) || of_file;
+        match (self & Self::TYPE).bits() {
+            abi::MAP_DROPPABLE if kept => Err(Errno::EINVAL),
+            kind => Ok(kind == abi::MAP_DROPPABLE),
         }
     }
 }
@@ -105,6 +115,7 @@ fn map(
         return Err(Errno::EOVERFLOW);
     }
     let shared = flags.is_shared()?;
+    let droppable = flags.is_droppable(file.is_some())?;
     if flags.contains(MapFlags::HUGETLB) {
         // No pages are set aside for it.
         return Err(Errno::ENOMEM);
@@ -124,6 +135,11 @@ fn map(
     vma_flags.set(VmaFlags::GROWSDOWN, flags.contains(MapFlags::GROWSDOWN));
     vma_flags.set(VmaFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
     vma_flags.set(VmaFlags::LOCKED, flags.contains(MapFlags::LOCKED));
+    if droppable {
+        // It is not for children, nor for core files.
+        vma_flags |=
+            VmaFlags::DROPPABLE | VmaFlags::NORESERVE | VmaFlags::WIPEONFORK | VmaFlags::DONTDUMP;
+    }
     let populate = flags.contains(MapFlags::LOCKED)
         || (flags.contains(MapFlags::POPULATE) && !flags.contains(MapFlags::NONBLOCK));
     let request = MapRequest {

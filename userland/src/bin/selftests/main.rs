@@ -17,6 +17,7 @@ mod cow;
 mod cpus;
 mod cpus_interrupts;
 mod cpus_memory;
+mod droppable;
 mod epoll;
 mod event;
 mod exec;
@@ -83,6 +84,7 @@ const FAMILIES: &[&[Test]] = &[
     memfd::TESTS,
     advise::TESTS,
     guard::TESTS,
+    droppable::TESTS,
     process_memory::TESTS,
     remap::TESTS,
     remap_errors::TESTS,

@@ -1,7 +1,7 @@
 //! Figures for /proc and mincore(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Machine, PteFormat};
+use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, step};
@@ -80,13 +80,12 @@ impl<M: Machine> AddressSpace<M> {
                 continue;
             };
             let tracked = vma.flags.contains(VmaFlags::TRACKED);
-            if !tracked {
-                let written = PageInfo {
-                    soft_dirty: true,
-                    ..PageInfo::default()
-                };
-                words[index(part.start)..index(part.end)].fill(word(&written));
-            }
+            let absent = PageInfo {
+                mapped: true,
+                soft_dirty: !tracked,
+                ..PageInfo::default()
+            };
+            words[index(part.start)..index(part.end)].fill(word(&absent));
             while !part.is_empty() {
                 part.start = step(&self.mm, &self.id, table, part, &mut |leaf| {
                     let clean = leaf.attrs.contains(Attrs::TRACKED);
@@ -106,6 +105,7 @@ impl<M: Machine> AddressSpace<M> {
     fn describe(&self, leaf: &Leaf) -> PageInfo {
         if leaf.attrs.contains(Attrs::GUARD) {
             return PageInfo {
+                mapped: true,
                 guard: true,
                 ..PageInfo::default()
             };
@@ -118,7 +118,9 @@ impl<M: Machine> AddressSpace<M> {
             _ => false,
         };
         PageInfo {
+            mapped: true,
             present: true,
+            huge: leaf.level == Level::Pmd,
             pfn: leaf.pfn.0,
             file_or_shared: kind == Kind::Object,
             exclusive,

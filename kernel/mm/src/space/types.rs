@@ -230,8 +230,12 @@ pub struct Mapped {
 /// State of one page of an address space (pagemap, mincore).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageInfo {
+    /// Whether a VMA covers it.
+    pub mapped: bool,
     /// Whether an entry maps it.
     pub present: bool,
+    /// Whether a PMD leaf maps it.
+    pub huge: bool,
     /// Number of the frame.
     pub pfn: u64,
     /// Whether the frame is an object's.

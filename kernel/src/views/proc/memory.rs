@@ -2,7 +2,7 @@
 
 use super::dir::Subject;
 use super::observed::Observed;
-use super::words;
+use super::{scan, words};
 use crate::base::errno::{Errno, Result};
 use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::{Sink, Source};
@@ -54,6 +54,9 @@ impl FileOps for Pagemap {
             space.page_words(start, words, |info| entry(info, self.frames));
             Some(())
         })
+    }
+    fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
+        scan::ioctl(&self.observed, command, argument)
     }
 }
 

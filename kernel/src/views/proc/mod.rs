@@ -16,6 +16,7 @@ mod mounts;
 mod observed;
 mod process;
 mod query;
+mod scan;
 mod smaps;
 mod stat;
 mod status;

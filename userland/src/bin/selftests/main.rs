@@ -51,6 +51,7 @@ mod records;
 mod remap;
 mod remap_errors;
 mod robust;
+mod scan;
 mod seal;
 mod shared;
 mod signal;
@@ -90,6 +91,7 @@ const FAMILIES: &[&[Test]] = &[
     remap_errors::TESTS,
     pagemap::TESTS,
     procmap::TESTS,
+    scan::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,

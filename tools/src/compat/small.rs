@@ -11,13 +11,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Programs of which no test fails on Quire.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 12] = [
     "cow",
+    "droppable",
     "madv_populate",
     "map_fixed_noreplace",
     "map_populate",
+    "mdwe_test",
+    "mlock2-tests",
+    "mrelease_test",
     "mremap_dontunmap",
+    "mseal_test",
     "prctl_thp_disable",
+    "process_madv",
 ];
 
 const LIMIT: Duration = Duration::from_secs(120);

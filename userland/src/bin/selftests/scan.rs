@@ -71,9 +71,11 @@ fn ask(scan: &mut Scan) -> Result<usize> {
     result
 }
 
-/// Regions as (first page, end, categories), with room for so many, and the page where the scan
-/// ended.
-fn scan(mut scan: Scan, room: usize) -> Result<(Vec<(u64, u64, u64)>, u64)> {
+/// First page, end, categories.
+type Region = (u64, u64, u64);
+
+/// The regions found, with room for so many, and the page where the scan ended.
+fn scan(mut scan: Scan, room: usize) -> Result<(Vec<Region>, u64)> {
     let mut regions = vec![[0u64; 3]; room.max(1)];
     scan.vec = regions.as_mut_ptr() as u64;
     scan.vec_len = room as u64;

@@ -10,16 +10,22 @@
 //! - Its table is not shared by a fork (`share`): its VMA has `VmaFlags::GUARDED`.
 
 use super::edit::Edit;
-use super::node::PteTable;
+use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
 use super::{Budget, Cursor, budget, share};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine};
+use crate::arch::{Attrs, Level, Machine, PhysMem};
 use crate::manager::OutOfMemory;
 use core::convert::Infallible;
 
 /// Attributes of a guard.
 pub(crate) const GUARD: Attrs = Attrs::GUARD.union(Attrs::NO_ACCESS);
+
+/// Whether an entry is a guard.
+#[inline]
+pub(super) fn is_guard<M: Machine>(raw: u64) -> bool {
+    leaf_of::<M>(raw, Level::Pte).is_some_and(|leaf| leaf.attrs.contains(Attrs::GUARD))
+}
 
 impl<M: Machine> Edit<'_, '_, M> {
     /// Installs guards in `range`, which lies under one PMD entry and is empty. No flush: absent
@@ -63,10 +69,7 @@ impl<M: Machine> PteTable<'_, M> {
 
     /// Clears the guards in `part`. No CPU has them in its TLB.
     fn unguard(self, part: VirtRange) {
-        let is_guard = |index: &usize| {
-            let leaf = self.present(*index);
-            leaf.is_some_and(|leaf| leaf.attrs.contains(Attrs::GUARD))
-        };
+        let is_guard = |index: &usize| is_guard::<M>(self.mem().load(self.frame, *index));
         let guards = self.indices(part).filter(is_guard);
         let removed = guards.map(|index| self.clear(index)).count();
         self.lost(removed as u32);

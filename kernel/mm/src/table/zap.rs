@@ -2,7 +2,7 @@
 
 use super::edit::{Edit, Entries, take_leaf};
 use super::node::{Node, PteTable, leaf_of};
-use super::{Budget, PageTable, budget, contpte};
+use super::{Budget, PageTable, budget, contpte, guard};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::Kind;
@@ -35,6 +35,15 @@ impl Zap {
     /// Whether whole tables go with all that they map, while CPUs walk the tables of the space.
     fn takes_tables(&self) -> bool {
         !self.dead && !self.keep_tables && !self.keep_anon && !self.keep_guards
+    }
+    /// Whether a run stays, of which this is the first entry.
+    #[inline(always)]
+    fn keeps<M: Machine>(&self, kind: Kind, raw: u64) -> bool {
+        match kind {
+            Kind::Anon => self.keep_anon,
+            Kind::Kernel => self.keep_guards && guard::is_guard::<M>(raw),
+            _ => false,
+        }
     }
     /// Counts pages of a kind.
     #[inline]
@@ -213,14 +222,10 @@ impl<M: Machine> Entries<'_, '_, M> {
                 index += 1;
                 continue;
             };
-            if zap.keep_guards && first.attrs.contains(Attrs::GUARD) {
-                index += 1;
-                continue;
-            }
             let run = table.run_of(index, first, end);
             let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
             index += run.n;
-            if run.kind == Kind::Anon && zap.keep_anon {
+            if zap.keeps::<M>(run.kind, raw) {
                 zap.budget.take(1);
                 continue;
             }

@@ -209,14 +209,18 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Fast path: drops the page at `at` if it is private and has a PTE that is not folded. Returns
-    /// whether it was.
+    /// Fast path: drops the page at `at` if it is private and has a PTE that is not folded, and its
+    /// VMA allows every advice. Returns whether it did.
     // Out of line: after the checks before it the compiler would treat it as cold.
     #[inline(never)]
     fn drop_page(&mut self, at: VirtAddr) -> bool {
         let (mm, id) = (self.mm(), self.id());
         if let Some(slot) = self.vmas.find(at)
-            && refusal(self.vmas.get(slot), Advice::DontNeed).is_none()
+            && !self
+                .vmas
+                .get(slot)
+                .flags
+                .intersects(VmaFlags::LOCKED | VmaFlags::SEALED)
             && let Some(pages) = zap_page(mm, &mut self.table, at, id)
         {
             self.rss.anon -= pages;
@@ -289,7 +293,7 @@ fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), 
 /// Why the advice does not suit the VMA: a seal, or pages that are locked or not private.
 #[inline]
 pub(super) fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error> {
-    if vma.is_sealed_against(advice) {
+    if vma.is_sealed() && vma.is_sealed_against(advice) {
         return Some(Error::Perm);
     }
     let locked = vma.flags.contains(VmaFlags::LOCKED);

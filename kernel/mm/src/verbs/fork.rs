@@ -139,13 +139,13 @@ impl<M: Machine> Copying<'_, '_, M> {
         // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
         // entry.
         let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-        let tables = tables && (!guarded || mutant::on(Mutant::ShareGuards));
+        let guarded = guarded && !mutant::on(Mutant::ShareGuards);
         let mut copy = ForkCopy {
             mm,
             child: &self.child.id.owner,
             gather: self.gather,
             pinned: self.parent.pinned,
-            tables: tables && matches!(vma.backing, Backing::Anon),
+            tables: tables && matches!(vma.backing, Backing::Anon) && !guarded,
             anon: 0,
             object: 0,
         };

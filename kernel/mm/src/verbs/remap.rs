@@ -73,9 +73,7 @@ impl<M: Machine> Areas<'_, M> {
             return self.move_all(request, old, moved, gone);
         }
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
-        if self.vmas.get(slot).is_sealed() {
-            return Err(Error::Perm);
-        }
+        self.check_seal(slot)?;
         if request.old_len == 0 {
             self.check_duplicate(request, slot)?;
         }

@@ -6,7 +6,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::space::{AddressSpace, Advice, Areas, Error};
-use crate::vma::{Backing, Prot, Vma, VmaFlags};
+use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mseal(2). EINVAL: misaligned, or the range wraps around; ENOMEM: a hole, and nothing is
@@ -36,13 +36,32 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// EPERM if a VMA in `range` is sealed.
-    #[inline]
-    pub(super) fn check_seals(&mut self, range: VirtRange) -> Result<(), Error> {
-        // Fast path: few processes seal anything.
-        match self.has_seals && self.pages_of(range, Vma::is_sealed) != 0 {
+    /// EPERM if the VMA in a slot is sealed.
+    #[inline(always)]
+    pub(super) fn check_seal(&self, slot: Slot) -> Result<(), Error> {
+        match self.has_seals && self.vmas.get(slot).is_sealed() {
             true => Err(Error::Perm),
             false => Ok(()),
+        }
+    }
+
+    /// EPERM if a VMA in `range` is sealed.
+    #[inline(always)]
+    pub(super) fn check_seals(&mut self, range: VirtRange) -> Result<(), Error> {
+        // Fast path: few processes seal anything.
+        match self.has_seals {
+            true => self.find_seal(range),
+            false => Ok(()),
+        }
+    }
+
+    /// [`Self::check_seals`], out of line: inlined, it would spill the registers of every verb.
+    #[cold]
+    #[inline(never)]
+    fn find_seal(&mut self, range: VirtRange) -> Result<(), Error> {
+        match self.pages_of(range, Vma::is_sealed) {
+            0 => Ok(()),
+            _ => Err(Error::Perm),
         }
     }
 }
@@ -54,12 +73,12 @@ impl<M: Machine> Vma<M> {
         self.flags.contains(VmaFlags::SEALED)
     }
 
-    /// Whether its seal forbids the advice: to discard anonymous memory that could not be written
-    /// over. As in Linux, private copies of an object's pages may go.
-    #[inline]
+    /// Whether a seal of it forbids the advice: to discard anonymous memory that could not be
+    /// written over. As in Linux, private copies of an object's pages may go.
+    #[cold]
     pub(super) fn is_sealed_against(&self, advice: Advice) -> bool {
         let kept = matches!(self.backing, Backing::Anon) && !self.prot.contains(Prot::WRITE);
-        self.is_sealed() && kept && advice.discards()
+        kept && advice.discards()
     }
 }
 

@@ -68,9 +68,7 @@ impl<M: Machine> Areas<'_, M> {
                 to: Some(start),
                 near: None,
             };
-            if self.vmas.get(slot).is_sealed() {
-                return Err(Error::Perm);
-            }
+            self.check_seal(slot)?;
             self.check_growth(&piece, slot)?;
             self.vmas.reserve(4)?;
             let new = VirtRange::new(start, start + part.len());

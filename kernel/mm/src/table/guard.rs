@@ -21,8 +21,8 @@ use core::convert::Infallible;
 /// Attributes of a guard.
 pub(crate) const GUARD: Attrs = Attrs::GUARD.union(Attrs::NO_ACCESS);
 
-/// Whether an entry is a guard.
-#[inline]
+/// Whether an entry is a guard. Out of line: zaps ask it of few entries.
+#[inline(never)]
 pub(super) fn is_guard<M: Machine>(raw: u64) -> bool {
     leaf_of::<M>(raw, Level::Pte).is_some_and(|leaf| leaf.attrs.contains(Attrs::GUARD))
 }

@@ -130,8 +130,8 @@ impl<M: Machine> Copying<'_, '_, M> {
         vma: &Vma<M>,
         range: VirtRange,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let guarded = vma.flags.contains(VmaFlags::GUARDED);
-        if (vma.anon_vma.is_none() || vma.shared()) && !guarded {
+        let is_copied = vma.anon_vma.is_some() && !vma.shared();
+        if !is_copied && !vma.flags.contains(VmaFlags::GUARDED) {
             return Ok(None);
         }
         let mm = self.gather.mm();
@@ -139,13 +139,13 @@ impl<M: Machine> Copying<'_, '_, M> {
         // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
         // entry.
         let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-        let guarded = guarded && !mutant::on(Mutant::ShareGuards);
+        let whole = !vma.flags.contains(VmaFlags::GUARDED) || mutant::on(Mutant::ShareGuards);
         let mut copy = ForkCopy {
             mm,
             child: &self.child.id.owner,
             gather: self.gather,
             pinned: self.parent.pinned,
-            tables: tables && matches!(vma.backing, Backing::Anon) && !guarded,
+            tables: tables && matches!(vma.backing, Backing::Anon) && whole,
             anon: 0,
             object: 0,
         };

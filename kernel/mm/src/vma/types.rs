@@ -30,8 +30,9 @@ bitflags::bitflags! {
         const GROWSDOWN = 1 << 1;
         /// mlock: pages stay (they always do) and are counted against RLIMIT_MEMLOCK.
         const LOCKED = 1 << 2;
-        /// MAP_NORESERVE: not refused for its size.
-        const NORESERVE = 1 << 3;
+        /// mseal: may not be unmapped, moved, replaced or protected in another way. Beside LOCKED:
+        /// MADV_DONTNEED asks for both.
+        const SEALED = 1 << 3;
         /// MADV_DONTFORK.
         const DONTFORK = 1 << 4;
         /// MADV_WIPEONFORK: a child sees zeros.
@@ -60,13 +61,13 @@ bitflags::bitflags! {
         /// [`Attrs::TRACKED`] were not written since. Without it all of its pages count as written
         /// (Linux: VM_SOFTDIRTY, the other way round).
         const TRACKED = 1 << 15;
+        /// MAP_NORESERVE: not refused for its size.
+        const NORESERVE = 1 << 16;
         /// MADV_GUARD_INSTALL was called here, or for what it was joined with: there may be guards
         /// (`table::guard`).
         const GUARDED = 1 << 17;
         /// MAP_DROPPABLE: pages may go at any time, and are never locked.
         const DROPPABLE = 1 << 18;
-        /// mseal: may not be unmapped, moved, replaced or protected in another way.
-        const SEALED = 1 << 16;
     }
 }
 

@@ -160,6 +160,8 @@ pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result
     Ok(0)
 }
 
+// Out of line: MADV_DONTNEED would save its registers, too.
+#[inline(never)]
 fn advise(space: &AddressSpace, start: VirtAddr, len: u64, advice: Advice) -> Result {
     let start = aligned(start)?;
     match advice {

@@ -47,6 +47,7 @@ pub mod sweep;
 pub mod symbols;
 pub mod test;
 pub mod words;
+pub mod workers;
 pub mod workspace;
 
 use args::{Cli, Command};

@@ -4,13 +4,9 @@ use super::listener::Listener;
 use super::record::{Job, Record};
 use super::{Kernels, LIMIT, SILENCE};
 use crate::test::console;
+use crate::workers;
 use anyhow::Result;
-use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-
-/// Each machine needs a CPU and its memory.
-const MOST: usize = 4;
 
 /// Takes the jobs in their order; returns when all are done. After an interruption it does not
 /// return: the process ends.
@@ -20,27 +16,13 @@ pub fn run(
     workers: Option<u32>,
     record: &Record,
 ) -> Result<()> {
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-    let workers = workers.map_or(cpus.min(MOST), |workers| workers as usize);
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<()> {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if record.is_over() {
-                break;
-            }
-            boot(kernels, job, record)?;
+    let ran = workers::map(jobs, workers::of_machines(workers), |job| {
+        match record.is_over() {
+            true => Ok(()),
+            false => boot(kernels, job, record),
         }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let ends = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        ends.collect::<Vec<_>>().into_iter().collect::<Result<()>>()
-    })?;
+    });
+    ran.into_iter().collect::<Result<()>>()?;
     while record.is_over() {
         thread::park();
     }

@@ -117,10 +117,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
 }
 
 fn linux_kernels(args: &CompareArgs, arches: &[Arch]) -> Result<Vec<Kernel>> {
-    let kernels = match args.linux.is_empty() {
-        true => linux::of_distribution(arches, args.renew)?,
-        false => linux::named(&args.linux, arches)?,
-    };
+    let kernels = linux::kernels(&args.linux, arches, args.renew)?;
     for kernel in &kernels {
         eprintln!("run.sh: Linux on {} is {}", kernel.arch, kernel.origin);
     }

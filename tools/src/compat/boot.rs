@@ -70,7 +70,7 @@ fn run(
     machine.smp = CPUS;
     machine.initramfs = Some(archive.path().to_owned());
     let limit = limit + START;
-    let boot = console::watch_patiently(&machine, limit, limit, |_| {})?;
+    let boot = console::boot_patiently(&machine, limit)?;
     Ok(Ran::of(&boot))
 }
 

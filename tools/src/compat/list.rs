@@ -11,7 +11,7 @@ const ARGUMENTS: [(&str, &str); 4] = [
 ];
 
 /// Programs that are not run, and why.
-pub const LEFT_OUT: [(&str, &str); 3] = [
+const LEFT_OUT: [(&str, &str); 3] = [
     (
         "gup_test",
         "it asks a driver that distributions do not build",
@@ -25,6 +25,12 @@ pub const LEFT_OUT: [(&str, &str); 3] = [
         "a part of a script about control groups",
     ),
 ];
+
+/// Which programs are not run, and why: a line each.
+pub fn left_out() -> String {
+    let line = |(program, why): &(&str, &str)| format!("{program} is not run: {why}.\n");
+    LEFT_OUT.iter().map(line).collect()
+}
 
 /// The programs to run of those that were built, in order.
 pub fn chosen<'a>(built: &'a [String], only: &[String]) -> Result<Vec<&'a str>, UsageError> {

@@ -13,16 +13,13 @@ pub use small::small_set;
 use crate::args::{CompatArgs, Side};
 use crate::linux::{self, Tests};
 use crate::progress::Bar;
-use crate::{build, guest, install, workspace};
+use crate::{build, guest, install, workers, workspace};
 use anyhow::{Context, Result};
 use boot::Kernels;
 use record::Record;
 use std::fs::{self, File};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// Runs them and prints. That Quire differs is a result, not a failure. After ctrl-c, what is known
@@ -41,6 +38,9 @@ pub fn compat(args: &CompatArgs) -> Result<u8> {
     guest::before_the_end(move || print!("{}", last.text()));
     run(&jobs, args, &record)?;
     print!("{}", record.text());
+    if args.only.is_empty() {
+        print!("{}", list::left_out());
+    }
     if let Some(path) = markdown {
         let page = page(&tests, &kernels, &record);
         workspace::replace(&path, |new| Ok(fs::write(new, page)?))?;
@@ -55,10 +55,7 @@ fn writable(option: &str, path: Option<&Path>) -> Result<Option<PathBuf>> {
 
 fn kernels(args: &CompatArgs, tests: &Tests) -> Result<Vec<Kernels>> {
     let arches = args.machines.arch.arches();
-    let linux = match args.linux.is_empty() {
-        true => linux::of_distribution(arches, args.renew)?,
-        false => linux::named(&args.linux, arches)?,
-    };
+    let linux = linux::kernels(&args.linux, arches, args.renew)?;
     let kernels = linux.into_iter().map(|linux| {
         Ok(Kernels {
             tests: make::build(tests, linux.arch)?,
@@ -90,30 +87,13 @@ fn jobs<'a>(kernels: &'a [Kernels], args: &CompatArgs) -> Result<Vec<Job<'a>>> {
     Ok(jobs)
 }
 
-/// Each machine needs its memory.
-const MOST: usize = 4;
-
 fn run(jobs: &[Job<'_>], args: &CompatArgs, record: &Record) -> Result<()> {
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-    let workers = args.jobs.map_or(cpus.min(MOST), |jobs| jobs as usize);
     let limit = Duration::from_secs(args.timeout);
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<()> {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let ran = job.kernels.run(job.side, job.program, limit)?;
-            record.add(job, ran)?;
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let ends = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        ends.collect::<Vec<_>>().into_iter().collect()
-    })
+    let ran = workers::map(jobs, workers::of_machines(args.jobs), |job| {
+        let ran = job.kernels.run(job.side, job.program, limit)?;
+        record.add(job, ran)
+    });
+    ran.into_iter().collect()
 }
 
 /// The table with what it was made with.
@@ -123,9 +103,10 @@ fn page(tests: &Tests, kernels: &[Kernels], record: &Record) -> String {
         format!("Linux on {} is {}.\n", kernel.arch, kernel.origin)
     });
     format!(
-        "The tests are those of {}, built static.\n{}\n{}",
+        "The tests are those of {}, built static.\n{}{}\n{}",
         tests.origin,
         linux.collect::<String>(),
+        list::left_out(),
         record.tables(table::markdown)
     )
 }

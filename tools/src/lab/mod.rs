@@ -19,7 +19,6 @@ pub use host::{Host, Ran};
 pub use list::{LABS, Lab};
 pub use points::Grade;
 use std::fs;
-pub use submissions::all as side_by_side;
 
 /// Grades one lab, or does what an instructor asks for.
 pub fn lab(args: &LabArgs) -> Result<u8> {

@@ -4,14 +4,10 @@ use super::handout::{self, Files, OF};
 use super::list::{self, FILES, Lab};
 use super::points::Grade;
 use crate::args::{CollectArgs, GradeArgs};
-use crate::{UsageError, install, workspace};
+use crate::{UsageError, install, workers, workspace};
 use anyhow::{Context, Result};
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
 
 /// Copies each repository's two files, and says what else was changed there: that does not count.
 pub fn collect(args: &CollectArgs) -> Result<u8> {
@@ -85,7 +81,7 @@ pub fn grade_all(args: &GradeArgs) -> Result<u8> {
         .transpose()?;
     let arches = args.machines.arch.arches();
     install::ensure_qemu(arches, args.install.no_install)?;
-    let grades = all(&dirs, |dir| {
+    let grades = workers::map(&dirs, workers::cpus(), |dir| {
         grade::grade(&Submission {
             lab,
             from: dir,
@@ -156,30 +152,4 @@ impl Row {
             words,
         }
     }
-}
-
-/// `f` of each, side by side, in order.
-pub fn all<R: Send>(dirs: &[PathBuf], f: impl Fn(&Path) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let work = || {
-        while let Some((at, dir)) = {
-            let at = next.fetch_add(1, Relaxed);
-            dirs.get(at).map(|dir| (at, dir))
-        } {
-            let result = f(dir);
-            if let Ok(mut done) = done.lock() {
-                done.push((at, result));
-            }
-        }
-    };
-    let workers = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
-        (0..workers).for_each(|_| {
-            scope.spawn(work);
-        });
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
 }

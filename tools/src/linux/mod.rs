@@ -61,6 +61,14 @@ pub fn sha256(bytes: &[u8]) -> String {
     digits.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The kernels for these machines: of the files that the user named, or the distribution's.
+pub fn kernels(files: &[PathBuf], arches: &[Arch], renew: bool) -> Result<Vec<Kernel>> {
+    match files.is_empty() {
+        true => of_distribution(arches, renew),
+        false => named(files, arches),
+    }
+}
+
 /// The kernels for these machines that the user named; an error when one has none.
 pub fn named(files: &[PathBuf], arches: &[Arch]) -> Result<Vec<Kernel>> {
     let mut kernels = Vec::new();

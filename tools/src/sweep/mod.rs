@@ -97,7 +97,7 @@ fn run(
     let started = Instant::now();
     for (done, (of, repeat)) in (1..).zip(combinations.iter().flat_map(of_each)) {
         let machine = machine(args, program, built, of, &archive);
-        let boot = console::watch_patiently(&machine, limit(args), limit(args), |_| {})?;
+        let boot = console::boot_patiently(&machine, limit(args))?;
         let row = Row::new(program.arch, of, repeat, &boot.text, boot.end);
         if !row.passed() {
             eprint!("{}", row::said(&boot.text));

@@ -51,6 +51,11 @@ pub fn watch_patiently(
     })
 }
 
+/// [`boot`], however long it prints nothing.
+pub fn boot_patiently(machine: &Machine, limit: Duration) -> Result<Boot> {
+    watch_patiently(machine, limit, limit, |_| {})
+}
+
 /// Boots and waits for the end, at most `limit`.
 pub fn boot(machine: &Machine, limit: Duration) -> Result<Boot> {
     watch(machine, limit, |_| {})

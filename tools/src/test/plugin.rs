@@ -82,7 +82,7 @@ fn play(machine: &mut Machine, each_cpu: bool) -> Result<Played> {
 fn boot(machine: &mut Machine, words: &str) -> Result<(String, Duration)> {
     machine.command_line = format!("quiet quire.noinput -- counted {words}");
     let started = Instant::now();
-    let boot = console::watch_patiently(machine, LIMIT, LIMIT, |_| {})?;
+    let boot = console::boot_patiently(machine, LIMIT)?;
     let line = boot.text.lines().find(|line| line.starts_with("counted: "));
     let line = line.filter(|_| boot.end == End::Status(0));
     let line = line.with_context(|| format!("ended with {:?}\n{}", boot.end, boot.text))?;
@@ -192,7 +192,7 @@ fn arguments(mut machine: Machine) -> Result<Outcome> {
         ("out=/dev/null,lines=maybe", "lines is off, count or each"),
     ] {
         machine.extra = vec!["-plugin".to_owned(), format!("{file},{words}")];
-        let boot = console::watch_patiently(&machine, LIMIT, LIMIT, |_| {})?;
+        let boot = console::boot_patiently(&machine, LIMIT)?;
         ensure!(
             boot.text.contains(&format!("quire-plugin: {why}")) && boot.end != End::Status(0),
             "{words}: ended with {:?}\n{}",

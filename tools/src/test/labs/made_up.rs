@@ -2,6 +2,7 @@
 //! answer or the skeleton of lab 1, and graded as what it is.
 use crate::arch::Arch;
 use crate::lab::{self, Lab, Submission};
+use crate::workers;
 use crate::workspace::Temporary;
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -233,7 +234,7 @@ pub fn run(lab: &Lab) -> Result<()> {
         fs::write(dir.join("tests.rs"), text(lab, "tests.rs", *tests)?)?;
         dirs.push(dir);
     }
-    let grades = lab::side_by_side(&dirs, |dir| {
+    let grades = workers::map(&dirs, workers::cpus(), |dir| {
         lab::grade(&Submission {
             lab,
             from: dir,

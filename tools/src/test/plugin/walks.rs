@@ -92,7 +92,7 @@ fn records(machine: &mut Machine, case: &Case) -> Result<Vec<Record>> {
         sizes.join(",")
     );
     machine.command_line = format!("quiet quire.noinput {} -- {program}", case.words);
-    let boot = console::watch_patiently(machine, LIMIT, LIMIT, |_| {})?;
+    let boot = console::boot_patiently(machine, LIMIT)?;
     ensure!(boot.text.contains("\"done\":true"), "{}", boot.text);
     plugin.records()
 }

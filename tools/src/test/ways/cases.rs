@@ -144,7 +144,7 @@ pub fn ends(
         std::fs::write(file.path(), bytes)?;
         machine.initramfs = Some(file.path().to_owned());
     }
-    let boot = console::watch_patiently(&machine, LIMIT, LIMIT, |_| {})?;
+    let boot = console::boot_patiently(&machine, LIMIT)?;
     ensure!(
         boot.end == End::Status(status),
         "ended with {:?}, not {status}\n{}",

@@ -13,6 +13,7 @@
 //! which bits the walker set.
 
 mod inside;
+mod instances;
 mod machine;
 mod meanwhile;
 mod physmem;
@@ -27,6 +28,7 @@ mod user;
 mod walker;
 
 pub use inside::inside;
+pub use instances::instances;
 pub use machine::{Hole, Options, Sim};
 pub use meanwhile::At;
 pub use tlb::Cached;

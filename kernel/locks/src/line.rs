@@ -13,8 +13,13 @@ use crate::mutant::{self, Mutant};
 use crate::ranks::spin;
 
 /// Looks at a lock before a CPU draws a ticket: longer than the time for which a host takes a CPU
-/// from its guest, milliseconds. In the models none.
-const PATIENCE: u64 = if cfg!(loom) { 0 } else { 1 << 18 };
+/// from its guest, milliseconds. A thread of the host lets others run after each look, which can
+/// take milliseconds, too. In the models none.
+const PATIENCE: u64 = match (cfg!(loom), cfg!(target_os = "none")) {
+    (true, _) => 0,
+    (_, true) => 1 << 18,
+    _ => 1 << 6,
+};
 
 /// The state of a lock that may be taken.
 const OPEN: usize = 0;

@@ -1,17 +1,21 @@
 //! `./run.sh lab handout`: a students' repository, which is this one without the answers.
 //!
 //! The folders `answer` are left out. In the kernel's source, what a lab is about stands between
-//! two lines, and the first says what comes in its place; further ones may follow it:
+//! two lines, and the first says what comes in its place; further ones may follow it. What is
+//! longer has a file of its own:
 //!
 //! ```text
 //! // In handouts of lab 1: let _ = facts;
 //! // In handouts of lab 1: Order(0)
 //! // End of lab 1.
+//! // In handouts of lab 6: labs/06-owner/instead/unified.rs
+//! // End of lab 6.
 //! ```
 use super::list::{self, LABS, Lab};
 use crate::args::HandoutArgs;
 use crate::{UsageError, workspace};
 use anyhow::{Context, Result, bail};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -65,7 +69,7 @@ pub fn files(labs: &[&Lab]) -> Result<Files> {
     let mut files = Files::new();
     for name in names
         .split('\0')
-        .filter(|name| !name.is_empty() && !is_answer(name))
+        .filter(|name| !name.is_empty() && !is_left_out(name))
     {
         let path = root.join(name);
         let mut bytes =
@@ -86,25 +90,26 @@ pub fn files(labs: &[&Lab]) -> Result<Files> {
     Ok(files)
 }
 
-fn is_answer(name: &str) -> bool {
-    name.starts_with("labs/") && name.contains("/answer/")
+fn is_left_out(name: &str) -> bool {
+    let folders = ["/answer/", "/instead/"];
+    name.starts_with("labs/") && folders.iter().any(|folder| name.contains(folder))
 }
 
 /// A source file with what is to be written by students replaced.
 fn without(text: &str, labs: &[&Lab]) -> Result<String> {
     // The lab that a line is about, and what it puts in place of what follows.
-    let instead = |line: &str| {
+    let instead = |line: &str| -> Option<Result<(u32, String)>> {
         let words = line.trim().strip_prefix("// In handouts of lab ")?;
         let (number, instead) = words.split_once(": ")?;
         let number = number.parse::<u32>().ok()?;
         let chosen = labs.iter().any(|lab| lab.number == number);
         let indent = &line[..line.len() - line.trim_start().len()];
-        chosen.then(|| (number, format!("{indent}{instead}\n")))
+        chosen.then(|| Ok((number, indented(&text_of(instead)?, indent))))
     };
     let mut new = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let Some((number, first)) = instead(line) else {
+        let Some((number, first)) = instead(line).transpose()? else {
             new += line;
             new += "\n";
             continue;
@@ -116,13 +121,32 @@ fn without(text: &str, labs: &[&Lab]) -> Result<String> {
             ended = line.trim() == end;
             !ended
         }) {
-            new += &instead(line).map_or_else(String::new, |(_, more)| more);
+            if let Some((_, more)) = instead(line).transpose()? {
+                new += &more;
+            }
         }
         if !ended {
             bail!("lab {number} has no end");
         }
     }
     Ok(new)
+}
+
+/// What comes in a region's place: the words themselves, or what the file has that they name.
+fn text_of(words: &str) -> Result<Cow<'_, str>> {
+    if !words.starts_with("labs/") {
+        return Ok(words.into());
+    }
+    let text = fs::read_to_string(workspace::root().join(words));
+    Ok(text.with_context(|| format!("cannot read {words}"))?.into())
+}
+
+fn indented(text: &str, indent: &str) -> String {
+    let line = |line: &str| match line {
+        "" => "\n".to_owned(),
+        _ => format!("{indent}{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 /// Writes the repository to a new folder; how many files it has.

@@ -41,7 +41,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, CONTPTE];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -50,6 +50,22 @@ const ORDER: Lab = Lab {
     feature: "order",
     program: "torture 1",
     cost: &[("fault", &[4, 64, 2048])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const BUDDY: Lab = Lab {
+    number: 2,
+    title: "Buddy lists with per-CPU caches: split, merge, refill, drain",
+    folder: "02-buddy",
+    feature: "buddy",
+    program: "torture 1",
+    cost: &[("fault", &[4, 64]), ("dontneed", &[4, 64])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

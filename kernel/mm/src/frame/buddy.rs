@@ -156,10 +156,8 @@ impl Buddy {
         if want == Mobility::Unmovable && found >= PAGEBLOCK {
             self.pageblocks.set(pfn, order, want);
         }
-        // In handouts of lab 2: for n in 1..1 << (found.0 - order.0) {
-        // In handouts of lab 2:     let part = pfn + n * order.pages();
-        // In handouts of lab 2:     self.push(table, part, order, self.home(part, order));
-        // In handouts of lab 2: }
+        // In handouts of lab 2: let rest = PfnRange::new(pfn + order.pages(), pfn + found.pages());
+        // In handouts of lab 2: self.push_range(table, rest);
         // The upper halves of what is too large go back, largest first.
         for half in (order.0..found.0).rev().map(Order) {
             let upper = pfn + half.pages();
@@ -186,7 +184,9 @@ impl Buddy {
         if order >= PAGEBLOCK {
             self.pageblocks.set(pfn, order, Mobility::Movable);
         }
-        // In handouts of lab 2: let home = self.home(pfn, order);
+        // In handouts of lab 2: let block = PfnRange::new(pfn, pfn + order.pages());
+        // In handouts of lab 2: let range = self.unlink_around(table, block);
+        // In handouts of lab 2: self.push_range(table, range);
         let (mut pfn, mut order, mut home) = (pfn, order, self.home(pfn, order));
         while order < MAX_ORDER {
             let buddy = Pfn(pfn.0 ^ order.pages());
@@ -203,9 +203,11 @@ impl Buddy {
                 self.pageblocks.set(pfn, order, home);
             }
         }
-        // End of lab 2.
         self.push(table, pfn, order, home);
+        // End of lab 2.
     }
+    // In handouts of lab 2: labs/02-buddy/instead/ranges.rs
+    // End of lab 2.
 
     /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as
     /// possible, as `take_pieces` took it: the lists are touched once for each piece.

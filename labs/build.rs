@@ -1,4 +1,5 @@
 //! Which files are a student's: those of the lab's folder, or of the folder that `LAB_FROM` names.
+//! `LAB_FROM=answer` takes the answer of each lab.
 
 use std::env;
 use std::fs;
@@ -20,8 +21,10 @@ fn main() {
     println!("cargo::rerun-if-env-changed=LAB_FROM");
     for (feature, folder) in LABS {
         if env::var_os(format!("CARGO_FEATURE_{feature}")).is_some() {
-            let from = var("LAB_FROM").unwrap_or_else(|| here.join(folder));
-            fs::write(out.join("student.rs"), modules(&from)).expect("cannot write student.rs");
+            let from = var("LAB_FROM").unwrap_or_default();
+            let text = modules(&here.join(folder).join(from));
+            let file = out.join(format!("{}.rs", feature.to_lowercase()));
+            fs::write(file, text).expect("cannot write which files are a student's");
         }
     }
 }

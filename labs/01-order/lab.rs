@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::ops::Range;
 
-include!(concat!(env!("OUT_DIR"), "/student.rs"));
+include!(concat!(env!("OUT_DIR"), "/order.rs"));
 #[cfg(feature = "answer")]
 #[path = "answer/solution.rs"]
 mod answer_key;

@@ -1,7 +1,7 @@
 //! Lab 2: buddy lists with per-CPU caches. A solution takes blocks out of the free lists and splits
 //! them, gives them back and merges them, and moves them in batches to and from a CPU's cache.
 
-include!(concat!(env!("OUT_DIR"), "/student.rs"));
+include!(concat!(env!("OUT_DIR"), "/buddy.rs"));
 #[cfg(feature = "answer")]
 #[path = "answer/solution.rs"]
 mod answer_key;

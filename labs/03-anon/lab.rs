@@ -1,7 +1,7 @@
 //! Lab 3: the anonymous fault and the page of zeros. A solution makes one page of private memory
 //! accessible, while other threads of the process do as they like.
 
-include!(concat!(env!("OUT_DIR"), "/student.rs"));
+include!(concat!(env!("OUT_DIR"), "/anon.rs"));
 #[cfg(feature = "answer")]
 #[path = "answer/solution.rs"]
 mod answer_key;

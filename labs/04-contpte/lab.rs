@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-include!(concat!(env!("OUT_DIR"), "/student.rs"));
+include!(concat!(env!("OUT_DIR"), "/contpte.rs"));
 #[cfg(feature = "answer")]
 #[path = "answer/solution.rs"]
 mod answer_key;

@@ -29,16 +29,16 @@ pub mod anon;
 pub mod contpte;
 
 /// The one that this was built with, for the program that runs its tests.
-#[cfg(feature = "order")]
+#[cfg(all(feature = "host", feature = "order"))]
 pub use order as chosen;
 
-#[cfg(feature = "buddy")]
+#[cfg(all(feature = "host", feature = "buddy"))]
 pub use buddy as chosen;
 
-#[cfg(feature = "anon")]
+#[cfg(all(feature = "host", feature = "anon"))]
 pub use anon as chosen;
 
-#[cfg(feature = "contpte")]
+#[cfg(all(feature = "host", feature = "contpte"))]
 pub use contpte as chosen;
 
 /// A question to a solution, or to something that claims to be one.

@@ -30,10 +30,11 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
     whole(arch, kernel, &workspace::images(arch), suffix)
 }
 
-/// Builds the kernel of a lab with the student's files of a folder; its files go to `folder`.
-pub fn of_lab(arch: Arch, feature: &str, from: &Path, folder: &Path) -> Result<Built> {
+/// Builds a kernel with the features of labs, and the student's files of a folder; its files go to
+/// `folder`.
+pub fn of_labs(arch: Arch, features: &str, from: &Path, folder: &Path) -> Result<Built> {
     let mut kernel = Cargo::new(arch.kernel_target(), "kernel", "release", arch);
-    kernel.command.arg(format!("--features=lab-{feature}"));
+    kernel.command.arg(format!("--features={features}"));
     kernel.command.env("LAB_FROM", from);
     whole(arch, kernel, folder, "")
 }

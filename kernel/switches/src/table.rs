@@ -16,7 +16,8 @@ macro_rules! switches {
     ($(
         $(#[doc = $doc:literal])*
         $(#[cfg($when_built:meta)])?
-        $switch:ident($name:literal) = $($word:literal)|+, default $default:literal,
+        $switch:ident($name:literal) = $($(#[cfg($word_built:meta)])? $word:literal)|+,
+        default $default:literal,
         set at $when:ident, pairs $how:ident $($other:ident)? $($setting:literal)|*;
     )*) => {
         /// A mechanism with a choice.
@@ -32,11 +33,12 @@ macro_rules! switches {
                 switch: Switch::$switch,
                 name: $name,
                 doc: &[$($doc),*],
-                words: &[$($word),+],
+                words: &[$($(#[cfg($word_built)])? $word),+],
                 default: $default,
                 when: When::$when,
                 pairs: pairs!(
-                    $how $($other)? [$($setting),*] [$(concat!($name, "=", $word)),+]
+                    $how $($other)? [$($setting),*]
+                    [$($(#[cfg($word_built)])? concat!($name, "=", $word)),+]
                 ),
             },
         )*];
@@ -47,9 +49,9 @@ macro_rules! switches {
 }
 
 macro_rules! pairs {
-    (Words [] [$($words:expr),+]) => { Pairs::Settings(&[$($words),+]) };
-    (As [$($setting:literal),+] [$($words:expr),+]) => { Pairs::Settings(&[$($setting),+]) };
-    (With $other:ident [] [$($words:expr),+]) => { Pairs::With(Switch::$other) };
+    (Words [] [$($words:tt)+]) => { Pairs::Settings(&[$($words)+]) };
+    (As [$($setting:literal),+] [$($words:tt)+]) => { Pairs::Settings(&[$($setting),+]) };
+    (With $other:ident [] [$($words:tt)+]) => { Pairs::With(Switch::$other) };
 }
 
 switches! {
@@ -116,8 +118,12 @@ switches! {
     /// docs/ownership.md#ids.
     Ids("ids") = "1" | "32766", default "32766", set at Boot, pairs Words;
 
-    /// In the kernel of a lab: whether the mechanism of the lab is the kernel's own, or the one of
-    /// the lab. See labs/README.md.
+    /// In the kernel of a lab, whose mechanism is the one of the lab: none, all are the kernel's
+    /// own; or that of the lab with this name, `on` where only one is built in. See labs/README.md.
     #[cfg(feature = "lab")]
-    Lab("lab") = "off" | "on", default "off", set at RunTime, pairs Words;
+    Lab("lab") = "off"
+        | #[cfg(feature = "lab-order")] "order"
+        | #[cfg(feature = "lab-buddy")] "buddy"
+        | #[cfg(feature = "lab-contpte")] "contpte",
+        default "off", set at RunTime, pairs Words;
 }

@@ -1,7 +1,7 @@
 //! One submission, from its text to its points.
 use super::host::{Host, Ran};
 use super::list::{FILES, Lab};
-use super::machine::{self, Kernel};
+use super::machine::{self, Kernel, Machines};
 use super::points::{self, Grade};
 use super::source;
 use crate::arch::Arch;
@@ -25,6 +25,12 @@ pub struct Submission<'a> {
 
 /// Grades it. `Err` is a fault of ours, not of the submission's.
 pub fn grade(submission: &Submission<'_>) -> Result<Grade> {
+    let labs = [submission.lab];
+    grade_on(submission, &Machines::new(&labs, submission.from))
+}
+
+/// Grades it on machines that have its code already, perhaps that of other labs beside it.
+pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<Grade> {
     let mut grade = Grade::default();
     if let Some(why) = refused(submission.from)? {
         everything_else(submission, &mut grade, &why);
@@ -39,7 +45,7 @@ pub fn grade(submission: &Submission<'_>) -> Result<Grade> {
         }
     };
     let right = public(&host, &mut grade)?;
-    solution(submission, right, &mut grade)?;
+    solution(submission, machines, right, &mut grade)?;
     tests(submission, &host, right, &mut grade)?;
     Ok(grade)
 }
@@ -89,10 +95,13 @@ fn public(host: &Host, grade: &mut Grade) -> Result<bool> {
 }
 
 /// Walks, then a kernel on each machine, then what it costs: each only when all was right before.
-fn solution(submission: &Submission<'_>, right: bool, grade: &mut Grade) -> Result<()> {
-    let Submission {
-        lab, from, arches, ..
-    } = *submission;
+fn solution(
+    submission: &Submission<'_>,
+    machines: &Machines<'_>,
+    right: bool,
+    grade: &mut Grade,
+) -> Result<()> {
+    let Submission { lab, arches, .. } = *submission;
     let share = |points: f64| points / arches.len() as f64;
     let mut right = right;
     for arch in arches {
@@ -106,7 +115,7 @@ fn solution(submission: &Submission<'_>, right: bool, grade: &mut Grade) -> Resu
             continue;
         }
         eprintln!("run.sh: the solution in the simulated machine, {arch}");
-        let wrong = machine::walks(lab, from, *arch)?;
+        let wrong = machines.walks(lab, *arch)?;
         right &= wrong.is_none();
         grade.add(
             walks,
@@ -115,7 +124,10 @@ fn solution(submission: &Submission<'_>, right: bool, grade: &mut Grade) -> Resu
         );
         let most = (share(lab.points.machine), share(lab.points.cost));
         match right {
-            true => right &= on_machine(submission, *arch, (&kernel, &cost), most, grade)?,
+            true => {
+                let built = machines.kernel(*arch)?;
+                right &= on_machine(submission, built, *arch, (&kernel, &cost), most, grade)?;
+            }
             false => {
                 grade.not_run(&kernel, most.0, "first the walks");
                 grade.not_run(&cost, most.1, "first the walks");
@@ -128,13 +140,13 @@ fn solution(submission: &Submission<'_>, right: bool, grade: &mut Grade) -> Resu
 /// In a kernel; whether nothing went wrong there.
 fn on_machine(
     submission: &Submission<'_>,
+    kernel: &Kernel,
     arch: Arch,
     (kernel_part, cost_part): (&str, &str),
     (kernel_most, cost_most): (f64, f64),
     grade: &mut Grade,
 ) -> Result<bool> {
     let lab = submission.lab;
-    let kernel = Kernel::build(lab, submission.from, arch)?;
     eprintln!("run.sh: the solution in a kernel, {arch}");
     if let Some(wrong) = kernel.check(lab)? {
         grade.add(kernel_part, (0.0, kernel_most), wrong);

@@ -126,6 +126,16 @@ pub struct Program(Temporary);
 impl Program {
     /// Runs it with limits to the time of a CPU and to memory.
     pub fn run(&self, args: &[&str], limit: Duration) -> Result<Done> {
+        self.run_with(&[], args, limit)
+    }
+
+    /// The same, with variables of its environment.
+    pub fn run_with(
+        &self,
+        variables: &[(&str, &str)],
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<Done> {
         let seconds = limit.as_secs();
         let limits = format!("ulimit -c 0; ulimit -v {MEMORY}; ulimit -S -t {seconds}");
         let limited = format!("{limits}; exec \"$0\" \"$@\"");
@@ -133,7 +143,8 @@ impl Program {
             Command::new("sh")
                 .args(["-c", &limited])
                 .arg(self.0.path())
-                .args(args),
+                .args(args)
+                .envs(variables.iter().copied()),
             limit * PATIENCE,
         )
     }

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// The files that are a student's.
 pub const FILES: [&str; 2] = ["solution.rs", "tests.rs"];
 
+/// The folder of a lab's answer, in that of the lab.
+pub const ANSWER: &str = "answer";
+
 /// A lab.
 #[derive(Debug)]
 pub struct Lab {
@@ -98,7 +101,7 @@ impl Lab {
     }
     /// Its answer, which handouts have not got.
     pub fn answer(&self) -> PathBuf {
-        self.folder().join("answer")
+        self.folder().join(ANSWER)
     }
     /// What its answer costs on a machine.
     pub fn costs(&self, arch: Arch) -> PathBuf {

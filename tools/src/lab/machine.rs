@@ -1,6 +1,6 @@
 //! A solution in the simulated machine, and in a kernel on QEMU: whether nothing is wrong there,
 //! and what it costs.
-use super::host;
+use super::host::{self, Program};
 use super::list::Lab;
 use crate::arch::Arch;
 use crate::bench::{self, cells::Cells, floor};
@@ -10,6 +10,7 @@ use crate::qemu::Machine;
 use crate::test::console;
 use crate::workspace::Temporary;
 use anyhow::{Context, Result};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -21,27 +22,71 @@ const WALKS: Duration = Duration::from_secs(200);
 /// For one boot, of a CPU.
 const BOOT: Duration = Duration::from_secs(120);
 
-/// Random walks of the model with the lab's code, on one format of page tables; the first wrong
-/// step in words, and the shortest way to it.
-pub fn walks(lab: &Lab, from: &Path, arch: Arch) -> Result<Option<String>> {
-    let feature = format!("--features=lab-{}", lab.feature);
-    let build = [
-        "test",
-        "--no-run",
-        "--package=arch-sim",
-        "--test=model",
-        &feature,
-    ];
-    let program = match host::program(from, &build)? {
-        Ok(program) => program,
-        Err(error) => return Ok(Some(error)),
-    };
-    let done = program.run(&[&format!("play::lab::{arch}"), "--exact"], WALKS)?;
-    Ok(match done.success {
-        Some(true) => None,
-        Some(false) => Some(shortest(&done.lines)),
-        None => Some(format!("it had not ended after {} s", WALKS.as_secs())),
-    })
+/// The simulated machine and the kernels with the code of one lab or several, of which each runs
+/// one at a time. They are built when they are asked for first.
+pub struct Machines<'a> {
+    labs: &'a [&'a Lab],
+    /// The folder of a student's files, or `answer`: in the folder of each lab.
+    from: &'a Path,
+    walks: OnceCell<Result<Program, String>>,
+    kernels: [OnceCell<Kernel>; 2],
+}
+
+impl<'a> Machines<'a> {
+    /// With the files of a folder, or with `answer` those of each lab.
+    pub fn new(labs: &'a [&'a Lab], from: &'a Path) -> Self {
+        let (walks, kernels) = Default::default();
+        Machines {
+            labs,
+            from,
+            walks,
+            kernels,
+        }
+    }
+
+    /// Random walks of the model with a lab's code, on one format of page tables; the first wrong
+    /// step in words, and the shortest way to it.
+    pub fn walks(&self, lab: &Lab, arch: Arch) -> Result<Option<String>> {
+        let features = format!("--features={}", self.features());
+        let build = [
+            "test",
+            "--no-run",
+            "--package=arch-sim",
+            "--test=model",
+            &features,
+        ];
+        let program = match once(&self.walks, || host::program(self.from, &build))? {
+            Ok(program) => program,
+            Err(error) => return Ok(Some(error.clone())),
+        };
+        let test = format!("play::lab::{arch}");
+        let done = program.run_with(&[("LAB", lab.feature)], &[&test, "--exact"], WALKS)?;
+        Ok(match done.success {
+            Some(true) => None,
+            Some(false) => Some(shortest(&done.lines)),
+            None => Some(format!("it had not ended after {} s", WALKS.as_secs())),
+        })
+    }
+
+    /// The kernel of a machine.
+    pub fn kernel(&self, arch: Arch) -> Result<&Kernel> {
+        once(&self.kernels[arch as usize], || {
+            Kernel::build(&self.features(), self.from, arch)
+        })
+    }
+
+    fn features(&self) -> String {
+        let features = self.labs.iter().map(|lab| format!("lab-{}", lab.feature));
+        features.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// What a cell has, or gets now.
+fn once<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match cell.get() {
+        Some(made) => Ok(made),
+        None => make().map(|made| cell.get_or_init(|| made)),
+    }
 }
 
 /// What the test says of its shortest failing case.
@@ -57,7 +102,7 @@ fn shortest(lines: &[String]) -> String {
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A kernel with a solution.
+/// A kernel with solutions.
 pub struct Kernel {
     arch: Arch,
     built: Built,
@@ -66,11 +111,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Builds it.
-    pub fn build(lab: &Lab, from: &Path, arch: Arch) -> Result<Kernel> {
+    fn build(features: &str, from: &Path, arch: Arch) -> Result<Kernel> {
         let folder = Temporary::folder("lab")?;
         let _alone = host::alone();
-        let built = build::of_lab(arch, lab.feature, from, folder.path())?;
+        let built = build::of_labs(arch, features, from, folder.path())?;
         Ok(Kernel {
             arch,
             built,
@@ -81,8 +125,8 @@ impl Kernel {
     /// Runs the lab's program; what went wrong.
     pub fn check(&self, lab: &Lab) -> Result<Option<String>> {
         // With all folio sizes: else there is nothing to choose.
-        let words = "lab=on thp_anon=16K-2M:always";
-        let machine = bench::of_quire(self.arch, &self.built, "1G", words, lab.program);
+        let words = format!("lab={} thp_anon=16K-2M:always", lab.feature);
+        let machine = bench::of_quire(self.arch, &self.built, "1G", &words, lab.program);
         let boot = boot(machine)?;
         Ok(match boot.end {
             End::Status(0) => None,
@@ -93,10 +137,11 @@ impl Kernel {
     /// Instructions and counters of the lab's operations, or why there are none.
     pub fn cost(&self, lab: &Lab) -> Result<Result<Cells, String>> {
         let mut cells = Cells::new();
+        let words = format!("lab={}", lab.feature);
         for (op, sizes) in lab.cost {
             for kb in *sizes {
                 let program = format!("bench --op {op} --size {kb}");
-                let machine = bench::of_quire(self.arch, &self.built, "1G", "lab=on", &program);
+                let machine = bench::of_quire(self.arch, &self.built, "1G", &words, &program);
                 let boot = boot(machine)?;
                 match bench::cells::parse(&boot.text) {
                     Ok(some) => cells.extend(some),

@@ -13,10 +13,11 @@ mod submissions;
 use crate::args::{LabArgs, LabCommand};
 use crate::{UsageError, install, workspace};
 use anyhow::Result;
-pub use grade::{Submission, grade};
+pub use grade::{Submission, grade, grade_on};
 pub use handout::write as write_handout;
 pub use host::{Host, Ran};
-pub use list::{LABS, Lab};
+pub use list::{ANSWER, LABS, Lab};
+pub use machine::Machines;
 pub use points::Grade;
 use std::fs;
 

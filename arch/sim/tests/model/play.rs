@@ -179,11 +179,14 @@ play! {
 mod lab {
     use super::*;
 
+    /// `LAB` names the lab where several are built in.
     fn walks<F: PteFormat>() {
+        let lab = std::env::var("LAB").unwrap_or_else(|_| "on".to_owned());
+        let words = format!("lab={lab}");
         seeds::each(0x52, |seed| {
             WALKS[..2]
                 .iter()
-                .for_each(|walk| walk.play::<F>(seed, "lab=on"))
+                .for_each(|walk| walk.play::<F>(seed, &words))
         });
     }
     #[test]

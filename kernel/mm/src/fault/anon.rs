@@ -59,7 +59,7 @@ impl<M: Machine> Fault<'_, M> {
     #[inline(always)]
     fn choose(&self, facts: &Facts) -> Order {
         #[cfg(feature = "lab-order")]
-        if self.mm.switches().lab() {
+        if self.mm.switches().lab(crate::thp::lab::LAB) {
             return crate::thp::lab::order(facts);
         }
         policy::order(facts)

@@ -25,6 +25,19 @@ pub enum ForkBy {
     Share,
 }
 
+/// A lab that is built in: the number of its word.
+#[cfg(feature = "lab")]
+#[derive(Clone, Copy)]
+pub(crate) struct Lab(u32);
+
+#[cfg(feature = "lab")]
+impl Lab {
+    /// The lab of this name.
+    pub const fn named(word: &str) -> Lab {
+        Lab(Switch::Lab.place(word))
+    }
+}
+
 /// The switches of one memory manager.
 pub struct Switches {
     numbers: [AtomicU32; switches::COUNT],
@@ -34,7 +47,7 @@ pub struct Switches {
     slowly: AtomicU32,
     /// [`Switches::by_page`], as the numbers have it: bit 0 references, bit 1 mappings.
     singly: AtomicU32,
-    /// [`Switches::lab`], for what has no switches.
+    /// [`Switches::lab`] of lab 2, for what has no switches.
     #[cfg(feature = "lab-buddy")]
     pub(crate) in_lab: Arc<AtomicBool>,
 }
@@ -77,13 +90,14 @@ impl Switches {
         let slowly = self.fork() == ForkBy::Pte || singly != 0;
         self.slowly.store(slowly.into(), Ordering::Relaxed);
         #[cfg(feature = "lab-buddy")]
-        self.in_lab.store(self.lab(), Ordering::Relaxed);
+        self.in_lab
+            .store(self.lab(crate::frame::lab::LAB), Ordering::Relaxed);
     }
-    /// [`Switch::Lab`]: whether the code of the lab is in use.
+    /// [`Switch::Lab`]: whether the code of this lab is in use.
     #[cfg(feature = "lab")]
     #[inline]
-    pub fn lab(&self) -> bool {
-        self.get(Switch::Lab) == 1
+    pub(crate) fn lab(&self, lab: Lab) -> bool {
+        self.get(Switch::Lab) == lab.0
     }
     /// [`Switch::Move`]: the level of the largest entries that mremap moves whole.
     #[inline]

@@ -47,7 +47,7 @@
 
 mod bits;
 #[cfg(feature = "lab-contpte")]
-mod lab;
+pub(super) mod lab;
 mod moved;
 mod range;
 mod validate;
@@ -113,7 +113,7 @@ pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
 #[inline(always)]
 fn complete<M: Machine>(mm: &Mm<M>, leaf: impl Fn(usize) -> Option<Present>) -> Option<Present> {
     #[cfg(feature = "lab-contpte")]
-    if mm.switches().lab() {
+    if mm.switches().lab(lab::LAB) {
         return lab::complete(mm, leaf);
     }
     // In handouts of lab 4: let _ = (mm, leaf, one_folio::<M>); None
@@ -146,7 +146,7 @@ impl<M: Machine> PteTable<'_, M> {
             return attrs;
         }
         #[cfg(feature = "lab-contpte")]
-        if self.mm.switches().lab() {
+        if self.mm.switches().lab(lab::LAB) {
             let first = block::<M>(index).start;
             let used = lab::used(self.mm, |i| self.present(first + i));
             return (attrs - Attrs::CONTIG - USED) | used;
@@ -207,7 +207,7 @@ pub(super) fn attrs_for_run<M: Machine>(
     n: usize,
 ) -> Range<usize> {
     #[cfg(feature = "lab-contpte")]
-    if mm.switches().lab() {
+    if mm.switches().lab(lab::LAB) {
         // [`Entries::fold`] comes later.
         return 0..0;
     }
@@ -272,7 +272,7 @@ impl<M: Machine> Entries<'_, '_, M> {
     /// Rewrites the 16 entries of a complete block with CONTIG as in `contig`: break, flush, make.
     fn remake(&mut self, va: VirtAddr, contig: Attrs) {
         #[cfg(feature = "lab-contpte")]
-        if self.table.mm.switches().lab() {
+        if self.table.mm.switches().lab(lab::LAB) {
             return lab::remake(self, va, contig);
         }
         // In handouts of lab 4: let _ = (va, contig, broken, forgotten, frames::<M>);

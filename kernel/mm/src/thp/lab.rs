@@ -2,8 +2,11 @@
 
 use super::Facts;
 use crate::addr::{Order, PAGE_SIZE, VirtRange};
+use crate::switch::Lab;
 use core::ops::Range;
 use labs::order::{Policy, Solution, wrong};
+
+pub(crate) const LAB: Lab = Lab::named("order");
 
 /// The student's answer to these facts. Panics, in words that a student can go on with, where it
 /// is wrong: nothing is mapped then.

@@ -6,11 +6,11 @@ use super::{Job, console};
 use crate::arch::Arch;
 use crate::build;
 use crate::guest::End;
-use crate::lab::{self, Grade, Host, LABS, Lab, Submission};
+use crate::lab::{self, ANSWER, Host, LABS, Lab, Machines, Submission};
 use crate::qemu::Machine;
 use crate::test::outcome::Outcome;
-use crate::workspace::Temporary;
-use anyhow::{Result, ensure};
+use crate::workspace::{self, Temporary};
+use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -24,14 +24,18 @@ pub fn run_on_host(job: &Job<'_>) {
         let name = |case| format!("host.labs.{}.{case}", lab.number);
         job.case(name("skeleton"), || of_answers(lab, || skeleton(lab)));
         job.case(name("broken"), || of_answers(lab, || broken(lab)));
+        job.case(name("alone"), || of_answers(lab, || alone(lab)));
     }
 }
 
 /// The cases of one architecture.
 pub fn run(job: &Job<'_>, arch: Arch) {
+    // One kernel has all of them: to build one for each would take longer than all else.
+    let labs: Vec<&Lab> = LABS.iter().collect();
+    let machines = Machines::new(&labs, Path::new(ANSWER));
     for lab in LABS {
         let name = format!("user.{arch}.labs.{}.answer", lab.number);
-        job.case(name, || of_answers(lab, || answer(lab, arch)));
+        job.case(name, || of_answers(lab, || answer(lab, &machines, arch)));
     }
     if arch == Arch::X86_64 {
         let lab = &LABS[0];
@@ -52,20 +56,20 @@ fn of_answers(lab: &Lab, case: impl FnOnce() -> Result<()>) -> Result<Outcome> {
     case().map(|()| Outcome::Passed)
 }
 
-/// Grades a folder's files on some machines.
-fn grade(lab: &Lab, from: &Path, arches: &[Arch]) -> Result<Grade> {
-    lab::grade(&Submission {
+/// A folder's files, to be graded.
+fn submission<'a>(lab: &'a Lab, from: &'a Path, arches: &'a [Arch]) -> Submission<'a> {
+    Submission {
         lab,
         from,
         arches,
         seed: 7,
         bless: false,
-    })
+    }
 }
 
 /// The files as they are handed out get no points, and are told where to begin.
 fn skeleton(lab: &Lab) -> Result<()> {
-    let grade = grade(lab, &lab.folder(), &[Arch::X86_64])?;
+    let grade = lab::grade(&submission(lab, &lab.folder(), &[Arch::X86_64]))?;
     let text = grade.text();
     ensure!(grade.total() == (0.0, 100.0), "{text}");
     let first = grade.parts.iter().find(|part| part.points.1 > 0.0);
@@ -102,9 +106,23 @@ fn broken(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
+/// The memory manager compiles with this lab and no other, as for a student.
+fn alone(lab: &Lab) -> Result<()> {
+    let feature = format!("--features=lab-{}", lab.feature);
+    let mut check = Command::new("cargo");
+    check.current_dir(workspace::root());
+    check.args(["check", "--quiet", "--package=mm", &feature]);
+    check.env("LAB_FROM", ANSWER);
+    let output = check.output().context("cannot start cargo")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && errors.is_empty(), "{errors}");
+    Ok(())
+}
+
 /// All points on this machine.
-fn answer(lab: &Lab, arch: Arch) -> Result<()> {
-    let grade = grade(lab, &lab.answer(), &[arch])?;
+fn answer(lab: &Lab, machines: &Machines<'_>, arch: Arch) -> Result<()> {
+    let (from, arches) = (lab.answer(), [arch]);
+    let grade = lab::grade_on(&submission(lab, &from, &arches), machines)?;
     ensure!(grade.full() && grade.total().1 == 100.0, "{}", grade.text());
     Ok(())
 }

@@ -6,11 +6,14 @@ use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::manager::Mm;
 use crate::stat::Event;
+use crate::switch::Lab;
 use crate::table::Change;
 use crate::table::edit::Entries;
 use crate::table::node::{Present, leaf_of};
 use core::ops::Range;
 use labs::contpte::{Block, Change as Changes, Entry, Solution, Used, referee};
+
+pub(in crate::table) const LAB: Lab = Lab::named("contpte");
 
 /// The first of a block's entries, which `leaf` reads, if they are not folded and the student says
 /// that they may be.
@@ -44,7 +47,7 @@ pub(super) fn used<M: Machine>(mm: &Mm<M>, leaf: impl Fn(usize) -> Option<Presen
 impl<M: Machine> Change<'_, '_, '_, M> {
     /// Folds the blocks of a folio of 2^`order` pages around the page that was just mapped.
     pub fn fold_fresh(mut self, order: Order) {
-        if self.gather.mm().switches().lab() && self.cursor.is_at_pte() {
+        if self.gather.mm().switches().lab(LAB) && self.cursor.is_at_pte() {
             let start = self.cursor.va().align_down(order.bytes());
             let range = VirtRange::new(start, start + order.bytes());
             self.entries().fold_range(range);

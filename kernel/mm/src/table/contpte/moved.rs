@@ -82,7 +82,7 @@ impl<M: Machine> Moving<'_, M> {
     /// `attrs` with the block's ACCESSED and DIRTY.
     fn used(&self, start: usize, attrs: Attrs) -> Attrs {
         #[cfg(feature = "lab-contpte")]
-        if self.table.mm.switches().lab() {
+        if self.table.mm.switches().lab(super::lab::LAB) {
             return attrs | super::lab::used(self.table.mm, |i| self.leaf(start + i));
         }
         // In handouts of lab 4: let _ = (start, USED); attrs

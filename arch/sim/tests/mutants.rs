@@ -6,7 +6,7 @@ mod common;
 use arch_sim::{At, Options, Process, World};
 use common::*;
 use mm::Advice;
-use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
 use mm::mutant::{self, Mutant};
@@ -274,6 +274,23 @@ fn half_unmapped<F: PteFormat>(w: &World<F>, _: &Process<F>) {
     race::write_at_the_flush(w, &p, page(2 * HUGE - 1), (AT, 3 * HUGE / 2));
 }
 
+/// Splits a folio of zeros, and writes to one of its pages right before the flush.
+fn zeros_written<F: PteFormat>(w: &World<F>, _: &Process<F>) {
+    let p = Arc::new(w.process());
+    map(&p, AT, 8, RW);
+    // Too small to be folded: the first flush is that of the pages of zeros.
+    sizes(w, 3);
+    w.store(1, &p, page(5), 0).unwrap();
+    let (v, q) = (w.clone(), p.clone());
+    w.sim.meanwhile(At::Flush, (1, 1), move || {
+        v.store(1, &q, page(5), 7).unwrap();
+    });
+    assert_eq!(p.split_range(VirtRange::new(AT, page(8)), Order(0)), (1, 0));
+    assert!(!w.sim.forget(), "nothing was flushed");
+    let read = w.load(0, &p, page(5));
+    assert!(read == Ok(7), "a write is lost: {read:?}");
+}
+
 /// Maps 2 MiB again that several threads may use, while one of them reads there.
 fn replaced_while_read<F: PteFormat>(w: &World<F>, _: &Process<F>) {
     let p = Arc::new(w.process());
@@ -441,6 +458,7 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
         Mutant::RefuseInPause => vec![blocks("refused in a pause", replaced_while_read)],
         Mutant::InstallBeside => vec![blocks("is not an absent PTE", written_while_zeroing)],
         Mutant::OpenBeforeFlush => vec![blocks("comes to say Table", half_unmapped)],
+        Mutant::LookOnce => vec![blocks("a write is lost", zeros_written)],
         Mutant::LeafBeside => vec![blocks("a reader unlinks", emptied_while_read)],
         Mutant::NoFlush => vec![
             blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),

@@ -100,6 +100,8 @@ mutants! {
     ShareGuards,
     /// An area forgets, when it joins another, that there are guards.
     ForgetGuards,
+    /// What was a page of zeros before the flush is dropped, whatever was written meanwhile.
+    LookOnce,
     /// A CPU drains the page lists of others itself.
     DrainOthers,
     /// A tag goes to another space with what TLBs hold of the last one.

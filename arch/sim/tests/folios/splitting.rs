@@ -6,6 +6,7 @@ folio_tests! {
     a_pmd_leaf_splits_where_a_part_changes
     a_part_that_is_gone_is_freed_by_a_split
     a_split_keeps_blocks_that_are_whole
+    pages_of_zeros_go
     a_shared_folio_is_not_split
     a_folio_that_several_have_in_part_is_left_and_split
 }
@@ -88,9 +89,32 @@ fn a_split_keeps_blocks_that_are_whole<F: PteFormat>(w: &World<F>) {
     verify(w, &s, 0..511);
     w.check(&[&s], &[]);
     assert_eq!(s.split_range(all, Order(0)), (11, 0));
-    assert_eq!(folios(&s, HUGE, 0).whole, 511);
+    // Two hold zeros only.
+    assert_eq!(folios(&s, HUGE, 0).whole, 509);
     verify(w, &s, 0..511);
     w.check(&[&s], &[]);
+}
+
+fn pages_of_zeros_go<F: PteFormat>(w: &World<F>) {
+    for order in [4, 9] {
+        sizes(w, &[order]);
+        let s = w.process();
+        map(&s, HUGE, 512, RW);
+        for n in 0..512 {
+            w.store(0, &s, at(n), u8::from(n == 7 || n == 500)).unwrap();
+        }
+        // Another folio is none's business, and neither is locked memory.
+        s.mlock(at(256), 16 * PAGE_SIZE, true, false).unwrap();
+        let (half, free) = (VirtRange::new(HUGE, at(272)), w.mm.free_frames());
+        s.split_range(half, Order(6));
+        assert_eq!(w.mm.free_frames(), free);
+        assert!(s.split_range(half, Order(0)).0 > 0);
+        assert_eq!(w.mm.free_frames(), free + 255);
+        for n in 0..512 {
+            assert_eq!(w.load(0, &s, at(n)), Ok(u8::from(n == 7 || n == 500)));
+        }
+        w.check(&[&s], &[]);
+    }
 }
 
 fn a_shared_folio_is_not_split<F: PteFormat>(w: &World<F>) {

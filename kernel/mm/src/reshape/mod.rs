@@ -5,3 +5,4 @@ mod collapse;
 mod leave;
 mod rmap;
 mod split;
+mod zeros;

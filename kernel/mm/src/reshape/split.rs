@@ -24,8 +24,8 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Splits every folio larger than `largest` with a page in `range` into folios of that order,
     /// or the next lower that private memory has, and their PMD leaves; returns the numbers of
-    /// successes and failures (split_huge_pages in debugfs, transhuge.rst). A thread that is to end
-    /// stops early.
+    /// successes and failures (split_huge_pages in debugfs, transhuge.rst). Of folios that become
+    /// single pages, those with zeros only go. A thread that is to end stops early.
     pub fn split_range(&self, range: VirtRange, largest: Order) -> (u64, u64) {
         let (mut rest, mut counts) = (range, (0, 0));
         loop {
@@ -66,7 +66,14 @@ impl<M: Machine> Locked<'_, M> {
             let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
             let split = start.and_then(|va| self.split_mapped(head, VirtAddr(va), largest));
             match split {
-                Some(_) => counts.0 += 1,
+                Some(_) => {
+                    counts.0 += 1;
+                    // The part of it in this table.
+                    let end = (leaf.va + (order.pages() - (leaf.pfn - head)) * PAGE_SIZE).min(end);
+                    if largest == Order(0) {
+                        self.drop_zeros(VirtRange::new(leaf.va, end));
+                    }
+                }
                 None => {
                     counts.1 += 1;
                     // The rest of it would fail alike.

@@ -1,5 +1,5 @@
-//! Pages of zeros after a split: they go, as absent memory reads as zeros, too (transhuge.rst; Linux
-//! maps its page of zeros there).
+//! Pages of zeros after a split: they go, as absent memory reads as zeros, too (transhuge.rst;
+//! Linux maps its zero page there).
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtRange};
 use crate::arch::{Level, Machine, PhysMem};

@@ -91,7 +91,7 @@ impl Switches {
         self.slowly.store(slowly.into(), Ordering::Relaxed);
         #[cfg(feature = "lab-buddy")]
         self.in_lab
-            .store(self.lab(crate::frame::lab::LAB), Ordering::Relaxed);
+            .store(self.lab(Lab::named("buddy")), Ordering::Relaxed);
     }
     /// [`Switch::Lab`]: whether the code of this lab is in use.
     #[cfg(feature = "lab")]

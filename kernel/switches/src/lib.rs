@@ -140,6 +140,14 @@ mod tests {
         assert_eq!(Switch::Account.number("two-slot"), Some(2));
     }
 
+    #[cfg(feature = "lab")]
+    #[test]
+    fn on_is_a_word_where_one_lab_is_built_in() {
+        let words = Switch::Lab.words();
+        assert_eq!(Switch::Lab.number("on"), (words.len() == 2).then_some(1));
+        assert!(words.iter().all(|word| Switch::Lab.number(word).is_some()));
+    }
+
     /// Every word of each switch can be chosen, by name or as the default.
     #[test]
     fn every_word_is_in_the_pairwise_test() {

@@ -1,7 +1,7 @@
 //! One submission, from its text to its points.
 use super::host::{Host, Ran};
 use super::list::{FILES, Lab};
-use super::machine::{self, Kernel, Machines};
+use super::machine::{self, Machines};
 use super::points::{self, Grade};
 use super::source;
 use crate::arch::Arch;
@@ -125,8 +125,8 @@ fn solution(
         let most = (share(lab.points.machine), share(lab.points.cost));
         match right {
             true => {
-                let built = machines.kernel(*arch)?;
-                right &= on_machine(submission, built, *arch, (&kernel, &cost), most, grade)?;
+                let parts = (&*kernel, &*cost);
+                right &= on_machine(submission, machines, *arch, parts, most, grade)?;
             }
             false => {
                 grade.not_run(&kernel, most.0, "first the walks");
@@ -140,21 +140,22 @@ fn solution(
 /// In a kernel; whether nothing went wrong there.
 fn on_machine(
     submission: &Submission<'_>,
-    kernel: &Kernel,
+    machines: &Machines<'_>,
     arch: Arch,
     (kernel_part, cost_part): (&str, &str),
     (kernel_most, cost_most): (f64, f64),
     grade: &mut Grade,
 ) -> Result<bool> {
     let lab = submission.lab;
+    let (kernel, word) = (machines.kernel(arch)?, machines.word(lab));
     eprintln!("run.sh: the solution in a kernel, {arch}");
-    if let Some(wrong) = kernel.check(lab)? {
+    if let Some(wrong) = kernel.check(lab, word)? {
         grade.add(kernel_part, (0.0, kernel_most), wrong);
         grade.not_run(cost_part, cost_most, "first the kernel");
         return Ok(false);
     }
     grade.add(kernel_part, (kernel_most, kernel_most), "");
-    let cells = match kernel.cost(lab)? {
+    let cells = match kernel.cost(lab, word)? {
         Ok(cells) => cells,
         Err(wrong) => {
             grade.add(cost_part, (0.0, cost_most), wrong);

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// By feature, the folder of each lab.
-const LABS: [(&str, &str); 4] = [
+const LABS: [(&str, &str); 5] = [
     ("ORDER", "01-order"),
     ("BUDDY", "02-buddy"),
     ("ANON", "03-anon"),
     ("CONTPTE", "04-contpte"),
+    ("OWNER", "06-owner"),
 ];
 
 fn main() {

@@ -28,6 +28,10 @@ pub mod anon;
 #[path = "../04-contpte/lab.rs"]
 pub mod contpte;
 
+#[cfg(feature = "owner")]
+#[path = "../06-owner/lab.rs"]
+pub mod owner;
+
 /// The one that this was built with, for the program that runs its tests.
 #[cfg(all(feature = "host", feature = "order"))]
 pub use order as chosen;
@@ -40,6 +44,9 @@ pub use anon as chosen;
 
 #[cfg(all(feature = "host", feature = "contpte"))]
 pub use contpte as chosen;
+
+#[cfg(all(feature = "host", feature = "owner"))]
+pub use owner as chosen;
 
 /// A question to a solution, or to something that claims to be one.
 pub struct Test<S: ?Sized> {

@@ -1,3 +1,4 @@
+// In handouts of lab 6: labs/06-owner/instead/unified.rs
 //! One word for each folio, one atomic add for each update, and an answer that is always exact.
 //!
 //! # The word
@@ -258,12 +259,12 @@ impl Account for Unified {
 
     /// One word says all: which pages they are is nothing to it.
     #[inline(always)]
-    fn map(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        self.refer(book, who, part.n, meter);
+    fn map(&self, book: &impl Book, who: &Owner, of: Part, meter: &mut Meter) {
+        self.refer(book, who, of.n, meter);
     }
     #[inline(always)]
-    fn unmap(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) -> bool {
-        self.unrefer(book, who, part.n, meter)
+    fn unmap(&self, book: &impl Book, who: &Owner, of: Part, meter: &mut Meter) -> bool {
+        self.unrefer(book, who, of.n, meter)
     }
 
     #[inline]
@@ -325,7 +326,6 @@ impl Account for Unified {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::format;
 
     /// The proofs in `docs/proofs` are about these words: the same fields, orders, ids and weights.
     #[test]
@@ -334,8 +334,8 @@ mod tests {
         let has =
             |line: &str| assert!(proofs.contains(line), "docs/proofs/Layouts.v lacks: {line}");
         let last = MmId::COMMON.get();
-        has(&format!("(id : Z) : Prop := 0 <= id <= {last}."));
-        for (name, format, order) in [
+        has(&std::format!("(id : Z) : Prop := 0 <= id <= {last}."));
+        for (name, format, Order(order)) in [
             ("narrow", NARROW, NARROW_ORDERS),
             ("wide", WIDE, WIDE_ORDERS),
         ] {
@@ -346,16 +346,16 @@ mod tests {
                 sum,
                 squares,
             } = format;
-            has(&format!(
-                "Definition {name} := layout {bits} {digits} {digit} {sum} {squares} {}.",
-                order.0
+            has(&std::format!(
+                "Definition {name} := layout {bits} {digits} {digit} {sum} {squares} {order}."
             ));
             for (which, id) in [("plain", 0), ("first", 1), ("last", last)] {
                 let weight = format.weight(id);
-                has(&format!(
+                has(&std::format!(
                     "Example {name}_weight_{which} : K {name} {id} = {weight}."
                 ));
             }
         }
     }
 }
+// End of lab 6.

@@ -20,6 +20,16 @@ pub enum When {
     RunTime,
 }
 
+#[cfg(feature = "lab")]
+impl When {
+    /// Of the labs' switch: the account of lab 6 is in memory that is in use.
+    const OF_LAB: When = if cfg!(feature = "lab-owner") {
+        When::Boot
+    } else {
+        When::RunTime
+    };
+}
+
 /// The place of a switch in the pairwise test.
 #[derive(Clone, Copy, Debug)]
 pub enum Pairs {

@@ -124,6 +124,7 @@ switches! {
     Lab("lab") = "off"
         | #[cfg(feature = "lab-order")] "order"
         | #[cfg(feature = "lab-buddy")] "buddy"
-        | #[cfg(feature = "lab-contpte")] "contpte",
-        default "off", set at RunTime, pairs Words;
+        | #[cfg(feature = "lab-contpte")] "contpte"
+        | #[cfg(feature = "lab-owner")] "owner",
+        default "off", set at OF_LAB, pairs Words;
 }

@@ -202,6 +202,21 @@ mod tests {
         assert!(without("// In handouts of lab 1: g()\n", &[one]).is_err());
     }
 
+    #[test]
+    fn a_region_may_name_a_file() {
+        let six = list::by_number(6).unwrap();
+        let region = |file| {
+            let name = format!("labs/06-owner/instead/{file}");
+            format!("    // In handouts of lab 6: {name}\n    secret();\n    // End of lab 6.\n")
+        };
+        let handed_out = without(&region("unified.rs"), &[six]).unwrap();
+        let code = "\n\n    pub use crate::total::Total as Unified;\n";
+        assert!(handed_out.contains(code), "{handed_out}");
+        assert!(!handed_out.contains("secret"), "{handed_out}");
+        let error = without(&region("nothing.rs"), &[six]).unwrap_err();
+        assert!(error.to_string().contains("instead/nothing.rs"), "{error}");
+    }
+
     /// No two lines that stand together in an answer, or in what the kernel has in its place, stand
     /// together anywhere in a handout.
     #[test]

@@ -20,8 +20,12 @@ pub struct Lab {
     folder: &'static str,
     /// The feature of the crates that builds it: `lab-FEATURE` in the kernel.
     pub feature: &'static str,
+    /// More words of the kernel's command line, behind a blank.
+    pub words: &'static str,
     /// A program that the machine runs without counting, for its checks.
     pub program: &'static str,
+    /// With so many CPUs.
+    pub cpus: u32,
     /// Operations of the bench that it is about, at these folio sizes in kB.
     pub cost: &'static [(&'static str, &'static [u32])],
     /// Its points.
@@ -44,14 +48,16 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, OWNER];
 
 const ORDER: Lab = Lab {
     number: 1,
     title: "Which order: the policy of a fault",
     folder: "01-order",
     feature: "order",
+    words: "",
     program: "torture 1",
+    cpus: 1,
     cost: &[("fault", &[4, 64, 2048])],
     points: Points {
         public: 40.0,
@@ -67,7 +73,9 @@ const BUDDY: Lab = Lab {
     title: "Buddy lists with per-CPU caches: split, merge, refill, drain",
     folder: "02-buddy",
     feature: "buddy",
+    words: "",
     program: "torture 1",
+    cpus: 1,
     cost: &[("fault", &[4, 64]), ("dontneed", &[4, 64])],
     points: Points {
         public: 40.0,
@@ -83,8 +91,34 @@ const CONTPTE: Lab = Lab {
     title: "The contiguous bit: fold, unfold, accessed and dirty",
     folder: "04-contpte",
     feature: "contpte",
+    words: "",
     program: "torture 1",
+    cpus: 1,
     cost: &[("fault", &[64]), ("dontneed", &[64]), ("protect", &[4, 64])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const OWNER: Lab = Lab {
+    number: 6,
+    title: "Who has this folio: count, slots, or one word; copy or reuse",
+    folder: "06-owner",
+    feature: "owner",
+    // A fork that shares tables asks nobody who has the folios.
+    words: " fork=batch",
+    program: "torture 1",
+    cpus: 2,
+    cost: &[
+        ("fork", &[64]),
+        ("munmap", &[64]),
+        ("reuse-byte", &[64, 2048]),
+        ("survivor", &[64]),
+    ],
     points: Points {
         public: 40.0,
         simulated: 10.0,

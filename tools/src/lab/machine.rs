@@ -134,8 +134,9 @@ impl Kernel {
     /// Runs the lab's program, with the switch `lab` set to a word; what went wrong.
     pub fn check(&self, lab: &Lab, word: &str) -> Result<Option<String>> {
         // With all folio sizes: else there is nothing to choose.
-        let words = format!("lab={word} thp_anon=16K-2M:always");
-        let machine = bench::of_quire(self.arch, &self.built, "1G", &words, lab.program);
+        let words = format!("lab={word}{} thp_anon=16K-2M:always", lab.words);
+        let mut machine = bench::of_quire(self.arch, &self.built, "1G", &words, lab.program);
+        machine.smp = lab.cpus;
         let boot = boot(machine)?;
         Ok(match boot.end {
             End::Status(0) => None,
@@ -146,7 +147,7 @@ impl Kernel {
     /// Instructions and counters of the lab's operations, or why there are none.
     pub fn cost(&self, lab: &Lab, word: &str) -> Result<Result<Cells, String>> {
         let mut cells = Cells::new();
-        let words = format!("lab={word}");
+        let words = format!("lab={word}{}", lab.words);
         for (op, sizes) in lab.cost {
             for kb in *sizes {
                 let program = format!("bench --op {op} --size {kb}");
@@ -214,7 +215,11 @@ pub fn bless(lab: &Lab, arch: Arch, cells: &Cells) -> Result<()> {
          count.\n"
             .to_owned();
     for (key, cell) in cells {
-        let _ = writeln!(text, "{} {} {:.3}", key.op, key.kb, cell.figure);
+        let line = format!("{} {} {:.3}\n", key.op, key.kb, cell.figure);
+        // Of several samples that cost the same, one.
+        if !text.contains(&line) {
+            text += &line;
+        }
     }
     let path = lab.costs(arch);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -32,6 +32,13 @@ pub(crate) struct Lab(u32);
 
 #[cfg(feature = "lab")]
 impl Lab {
+    /// Lab 2.
+    #[cfg(feature = "lab-buddy")]
+    const BUDDY: Lab = Lab::named("buddy");
+    /// Lab 6.
+    #[cfg(feature = "lab-owner")]
+    const OWNER: Lab = Lab::named("owner");
+
     /// The lab of this name.
     pub const fn named(word: &str) -> Lab {
         Lab(Switch::Lab.place(word))
@@ -68,6 +75,10 @@ impl Default for Switches {
 }
 
 impl Switches {
+    /// How many address spaces have numbers of their own in lab 6; the next one is for all others.
+    #[cfg(feature = "lab-owner")]
+    pub(crate) const LAB_IDS: u16 = 254;
+
     /// The number of a switch's word.
     #[inline]
     pub fn get(&self, switch: Switch) -> u32 {
@@ -91,7 +102,7 @@ impl Switches {
         self.slowly.store(slowly.into(), Ordering::Relaxed);
         #[cfg(feature = "lab-buddy")]
         self.in_lab
-            .store(self.lab(Lab::named("buddy")), Ordering::Relaxed);
+            .store(self.lab(Lab::BUDDY), Ordering::Relaxed);
     }
     /// [`Switch::Lab`]: whether the code of this lab is in use.
     #[cfg(feature = "lab")]
@@ -147,6 +158,10 @@ impl Switches {
     /// [`Switch::Ids`].
     #[inline]
     pub fn unique_ids(&self) -> u16 {
+        #[cfg(feature = "lab-owner")]
+        if self.lab(Lab::OWNER) {
+            return Switches::LAB_IDS;
+        }
         match self.get(Switch::Ids) {
             0 => 1,
             _ => MmId::LAST,

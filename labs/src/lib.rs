@@ -28,6 +28,10 @@ pub mod anon;
 #[path = "../04-contpte/lab.rs"]
 pub mod contpte;
 
+#[cfg(feature = "fork")]
+#[path = "../05-fork/lab.rs"]
+pub mod fork;
+
 #[cfg(feature = "owner")]
 #[path = "../06-owner/lab.rs"]
 pub mod owner;
@@ -44,6 +48,9 @@ pub use anon as chosen;
 
 #[cfg(all(feature = "host", feature = "contpte"))]
 pub use contpte as chosen;
+
+#[cfg(all(feature = "host", feature = "fork"))]
+pub use fork as chosen;
 
 #[cfg(all(feature = "host", feature = "owner"))]
 pub use owner as chosen;

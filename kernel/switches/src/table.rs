@@ -125,6 +125,7 @@ switches! {
         | #[cfg(feature = "lab-order")] "order"
         | #[cfg(feature = "lab-buddy")] "buddy"
         | #[cfg(feature = "lab-contpte")] "contpte"
+        | #[cfg(feature = "lab-fork")] "fork"
         | #[cfg(feature = "lab-owner")] "owner",
         default "off", set at OF_LAB, pairs Words;
 }

@@ -48,7 +48,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, OWNER];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, FORK, OWNER];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -95,6 +95,25 @@ const CONTPTE: Lab = Lab {
     program: "torture 1",
     cpus: 1,
     cost: &[("fault", &[64]), ("dontneed", &[64]), ("protect", &[4, 64])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const FORK: Lab = Lab {
+    number: 5,
+    title: "Fork in batches",
+    folder: "05-fork",
+    feature: "fork",
+    // Else whole tables are shared.
+    words: " fork=batch",
+    program: "torture 1",
+    cpus: 2,
+    cost: &[("fork", &[4, 64, 2048])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

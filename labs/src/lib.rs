@@ -36,6 +36,10 @@ pub mod fork;
 #[path = "../06-owner/lab.rs"]
 pub mod owner;
 
+#[cfg(feature = "gather")]
+#[path = "../08-gather/lab.rs"]
+pub mod gather;
+
 /// The one that this was built with, for the program that runs its tests.
 #[cfg(all(feature = "host", feature = "order"))]
 pub use order as chosen;
@@ -54,6 +58,9 @@ pub use fork as chosen;
 
 #[cfg(all(feature = "host", feature = "owner"))]
 pub use owner as chosen;
+
+#[cfg(all(feature = "host", feature = "gather"))]
+pub use gather as chosen;
 
 /// A question to a solution, or to something that claims to be one.
 pub struct Test<S: ?Sized> {

@@ -48,7 +48,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, FORK, OWNER];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, FORK, OWNER, GATHER];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -138,6 +138,24 @@ const OWNER: Lab = Lab {
         ("reuse-byte", &[64, 2048]),
         ("survivor", &[64]),
     ],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const GATHER: Lab = Lab {
+    number: 8,
+    title: "Flush and free: the gather, and with many CPUs the shootdown",
+    folder: "08-gather",
+    feature: "gather",
+    words: "",
+    program: "torture 1",
+    cpus: 2,
+    cost: &[("munmap", &[4]), ("dontneed", &[4, 64]), ("protect", &[4])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

@@ -295,8 +295,7 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
         let start = va.align_down(bytes::<M>());
         if !broken(contig) && !mutant::on(Mutant::BreakWithoutFlush) {
-            self.gather.changed(start);
-            self.gather.changed(start + (bytes::<M>() - PAGE_SIZE));
+            self.gather.changed_range(start, bytes::<M>(), Level::Pte);
             self.gather.flush();
         }
         let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;

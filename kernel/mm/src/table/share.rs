@@ -364,6 +364,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             zap.budget.take(table.cost_of_leaving(owner)) || *index == first
         };
         let n = (first..end).take_while(taken).count();
+        pmd.freeze_run(first, n);
         for index in first..first + n {
             let part = pmd.part(index, range);
             debug_assert!(
@@ -372,7 +373,6 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             );
             self.gather.unhooked(part.start, Level::Pte);
         }
-        pmd.freeze_run(first, n);
         // One TLB flush for all: the remaining sharers may write to the pages afterwards.
         self.gather.flush();
         for index in first..first + n {

@@ -1,14 +1,19 @@
 //! Drops the references of a gather after its TLB flush; and the fast path of one page's, flush
 //! and all.
 
+use super::gather::{BATCH, Gather};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Block, Kind};
 use crate::manager::{Mm, SpaceId};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_single};
+use crate::own::{
+    Account, Batching, Book, By, Meter, Owner, Part, Unified, with_scheme, with_single,
+};
 use crate::stat::Event;
+use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
+use arrayvec::ArrayVec;
 
 /// References to drop, of a folio or a page table.
 #[derive(Clone, Copy)]
@@ -21,6 +26,91 @@ pub(super) struct Gone {
 
 /// Flag in the count: a leaf mapped the private folio. Only where mappings are counted by page.
 pub(super) const LEAF: u64 = 1 << 63;
+
+impl<'a, M: Machine> Gather<'a, M> {
+    /// Drops the references and frees what has none left. Invariant: until then they count as the
+    /// space's, so that no other space takes a page as exclusive that a TLB of this one caches.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        match self.frames.as_slice() {
+            [] => {}
+            // Fast path: usually one page, or many.
+            &[gone] if self.mm.switches().kept() == Kept::PLAIN => {
+                self.release_one::<_, true>(gone, Unified)
+            }
+            &[gone] => self.release_called(gone),
+            _ => self.release_many(),
+        }
+    }
+    #[inline(never)]
+    fn release_called(&mut self, gone: Gone) {
+        // Only large folios need the scheme.
+        if self.mm.frames().single(gone.pfn).is_some() {
+            return with_single!(self.mm.account(), single => {
+                self.release_one::<_, true>(gone, single)
+            });
+        }
+        self.release_one::<_, false>(gone, self.mm.account());
+    }
+    #[inline(always)]
+    fn release_one<A: Account, const IN_PLACE: bool>(&mut self, gone: Gone, account: A) {
+        self.frames.clear();
+        let mm = self.mm;
+        let mut release = self.by(account);
+        if !IN_PLACE {
+            release.one_by_one = mm.switches().by_page();
+        }
+        let mut meter = Meter::default();
+        let last = release.put::<IN_PLACE>(gone, &mut meter);
+        mm.metered(meter);
+        if let Some(pfn) = last {
+            mm.free_one(pfn);
+        }
+    }
+    #[inline(never)]
+    fn release_many(&mut self) {
+        let switches = self.mm.switches();
+        if switches.kept() == Kept::PLAIN && switches.by_page().is_none() {
+            let release = self.by(Unified);
+            return self.release_by::<_, true>(release);
+        }
+        // The scheme is selected once.
+        with_scheme!(self.mm.account(), account => {
+            let mut release = self.by(account);
+            release.one_by_one = self.mm.switches().by_page();
+            self.release_by::<_, false>(release)
+        });
+    }
+    #[inline(always)]
+    fn by<A>(&self, account: A) -> Release<'a, M, A> {
+        Release {
+            mm: self.mm,
+            account,
+            owner: &self.id.owner,
+            one_by_one: None,
+        }
+    }
+    #[inline(always)]
+    fn release_by<A: Account, const IN_PLACE: bool>(&mut self, release: Release<'a, M, A>) {
+        let mm = self.mm;
+        let mut free = ArrayVec::<Pfn, BATCH>::new();
+        // Separate: its address escapes; all else stays in registers.
+        let mut meter = Meter::default();
+        for gone in self.frames.drain(..) {
+            if let Some(pfn) = release.put::<IN_PLACE>(gone, &mut meter) {
+                match mm.frames().get(pfn).order() {
+                    Order(0) => mm.free_one(pfn),
+                    // Batched: neighbours merge first.
+                    _ => free.push(pfn),
+                }
+            }
+        }
+        mm.metered(meter);
+        if !free.is_empty() {
+            mm.free(&free);
+        }
+    }
+}
 
 /// Drops references by one scheme of the account.
 pub(super) struct Release<'a, M: Machine, A> {

@@ -124,6 +124,7 @@ switches! {
     Lab("lab") = "off"
         | #[cfg(feature = "lab-order")] "order"
         | #[cfg(feature = "lab-buddy")] "buddy"
+        | #[cfg(feature = "lab-anon")] "anon"
         | #[cfg(feature = "lab-contpte")] "contpte"
         | #[cfg(feature = "lab-fork")] "fork"
         | #[cfg(feature = "lab-owner")] "owner"

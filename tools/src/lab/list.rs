@@ -48,7 +48,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, CONTPTE, FORK, OWNER, GATHER];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, ANON, CONTPTE, FORK, OWNER, GATHER];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -77,6 +77,24 @@ const BUDDY: Lab = Lab {
     program: "torture 1",
     cpus: 1,
     cost: &[("fault", &[4, 64]), ("dontneed", &[4, 64])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const ANON: Lab = Lab {
+    number: 3,
+    title: "The anonymous fault and the page of zeros",
+    folder: "03-anon",
+    feature: "anon",
+    words: "",
+    program: "torture 1",
+    cpus: 1,
+    cost: &[("fault", &[4, 64])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

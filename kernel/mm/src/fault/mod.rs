@@ -8,6 +8,8 @@ mod claim;
 mod cow;
 mod file;
 mod fresh;
+#[cfg(feature = "lab-anon")]
+mod lab;
 mod pin;
 mod populate;
 mod resolve;

@@ -64,6 +64,10 @@ impl<M: Machine> AddressSpace<M> {
             tried: true,
             force: false,
         };
+        #[cfg(feature = "lab-anon")]
+        if let Some(resolution) = super::lab::fault(self, request) {
+            return resolution;
+        }
         if self.is_shared() && self.fault_beside(addr, access) {
             return Resolution::Done;
         }
@@ -109,6 +113,8 @@ pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
 ) -> Result<Pfn, Resolution> {
+    #[cfg(feature = "lab-anon")]
+    super::lab::resolve(locked, request)?;
     match attempt(locked, request, PMD_ORDER)? {
         Attempt::Mapped(pfn) => Ok(pfn),
         Attempt::Wants(wants) => supply(locked, request, wants),

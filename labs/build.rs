@@ -6,13 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// By feature, the folder of each lab.
-const LABS: [(&str, &str); 7] = [
+const LABS: [(&str, &str); 8] = [
     ("ORDER", "01-order"),
     ("BUDDY", "02-buddy"),
     ("ANON", "03-anon"),
     ("CONTPTE", "04-contpte"),
     ("FORK", "05-fork"),
     ("OWNER", "06-owner"),
+    ("MREMAP", "07-mremap"),
     ("GATHER", "08-gather"),
 ];
 

@@ -36,6 +36,10 @@ pub mod fork;
 #[path = "../06-owner/lab.rs"]
 pub mod owner;
 
+#[cfg(feature = "mremap")]
+#[path = "../07-mremap/lab.rs"]
+pub mod mremap;
+
 #[cfg(feature = "gather")]
 #[path = "../08-gather/lab.rs"]
 pub mod gather;
@@ -58,6 +62,9 @@ pub use fork as chosen;
 
 #[cfg(all(feature = "host", feature = "owner"))]
 pub use owner as chosen;
+
+#[cfg(all(feature = "host", feature = "mremap"))]
+pub use mremap as chosen;
 
 #[cfg(all(feature = "host", feature = "gather"))]
 pub use gather as chosen;

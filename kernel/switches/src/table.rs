@@ -128,6 +128,7 @@ switches! {
         | #[cfg(feature = "lab-contpte")] "contpte"
         | #[cfg(feature = "lab-fork")] "fork"
         | #[cfg(feature = "lab-owner")] "owner"
+        | #[cfg(feature = "lab-mremap")] "mremap"
         | #[cfg(feature = "lab-gather")] "gather",
         default "off", set at OF_LAB, pairs Words;
 }

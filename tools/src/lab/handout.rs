@@ -251,12 +251,13 @@ mod tests {
         }
     }
 
-    /// Each two lines that follow each other, of those that say something.
+    /// Each two lines that follow each other, of those that say something; imports do not.
     fn pairs(text: &str) -> impl Iterator<Item = (String, String)> + use<> {
         let lines = text
             .lines()
             .map(|line| line.trim().trim_start_matches('/').trim().to_owned());
-        let lines: Vec<String> = lines.filter(|line| line.len() > 12).collect();
+        let says = |line: &String| line.len() > 12 && !line.starts_with("use ");
+        let lines: Vec<String> = lines.filter(says).collect();
         let next = lines.clone().into_iter().skip(1);
         lines.into_iter().zip(next).collect::<Vec<_>>().into_iter()
     }

@@ -48,7 +48,7 @@ pub struct Points {
 }
 
 /// All of them.
-pub const LABS: &[Lab] = &[ORDER, BUDDY, ANON, CONTPTE, FORK, OWNER, GATHER];
+pub const LABS: &[Lab] = &[ORDER, BUDDY, ANON, CONTPTE, FORK, OWNER, MREMAP, GATHER];
 
 const ORDER: Lab = Lab {
     number: 1,
@@ -156,6 +156,24 @@ const OWNER: Lab = Lab {
         ("reuse-byte", &[64, 2048]),
         ("survivor", &[64]),
     ],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+};
+
+const MREMAP: Lab = Lab {
+    number: 7,
+    title: "mremap by whole tables",
+    folder: "07-mremap",
+    feature: "mremap",
+    words: "",
+    program: "torture 1",
+    cpus: 1,
+    cost: &[("mremap", &[4, 64, 2048])],
     points: Points {
         public: 40.0,
         simulated: 10.0,

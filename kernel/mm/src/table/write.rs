@@ -2,6 +2,7 @@
 //! obligations are [`super::edit`]'s.
 
 use super::node::{AtLevel, Node, Present, PteTable, frames, leaf_of};
+use super::share;
 use crate::addr::Pfn;
 use crate::arch::{Attrs, Blank, Level, Live, Machine, PhysMem, PteFormat, Series, Unwalked};
 use crate::stat::Event;
@@ -85,23 +86,24 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
         let row = Live(self.row(index, n));
         self.mem().freeze_run(row, self.level.get(), M::Pte::VALID)
     }
+}
+
+impl<M: Machine> Node<'_, M> {
     /// Moves `n` entries that no CPU walks over absent ones of another table, thawing them if
-    /// `frozen`; returns how many were present.
+    /// `frozen`, and counts them.
     #[inline]
-    pub(super) fn move_run(
-        &self,
-        index: usize,
-        n: usize,
-        frozen: bool,
-        to: Self,
-        at: usize,
-    ) -> u32 {
-        let (from, to) = (Unwalked(self.row(index, n)), Blank(to.row(at, n)));
-        if frozen {
-            self.mem().move_run(from, to, M::Pte::thaw)
+    pub(super) fn move_run(&self, index: usize, n: usize, frozen: bool, to: Self, at: usize) {
+        let (row, blank) = (Unwalked(self.row(index, n)), Blank(to.row(at, n)));
+        let moved = if frozen {
+            self.mem().move_run(row, blank, M::Pte::thaw)
         } else {
-            self.mem().move_run(from, to, |raw| raw)
-        }
+            self.mem().move_run(row, blank, |raw| raw)
+        };
+        self.add_live(moved.wrapping_neg());
+        to.add_live(moved);
+        share::inherit_zeros(*self, to);
+        self.mm.count(Event::Moved, u64::from(moved));
+        self.mm.count(Event::EntryWrites, u64::from(moved));
     }
 }
 

@@ -31,6 +31,16 @@ impl<M: Machine> PteTable<'_, M> {
             self.mm.count(Event::ContpteFold, folds.sum());
         }
     }
+
+    /// Unfolds the blocks that the ends of `part` cut, which are hidden.
+    #[cfg(feature = "lab-mremap")]
+    pub fn unfold_cut(self, part: VirtRange) {
+        let (table, frozen) = (self, true);
+        let moving = Moving { table, frozen };
+        super::range::at_ends::<M>(part, |va| {
+            moving.unfold(super::block::<M>(self.index(va)).start);
+        });
+    }
 }
 
 /// The first indices of the whole blocks among entries of which the first translates `va`.

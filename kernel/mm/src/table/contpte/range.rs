@@ -7,7 +7,7 @@ use crate::table::edit::Entries;
 
 /// Calls `change` with an address in each of the two blocks at most that `part` covers partly.
 #[inline]
-fn at_ends<M: Machine>(part: VirtRange, mut change: impl FnMut(VirtAddr)) {
+pub(super) fn at_ends<M: Machine>(part: VirtRange, mut change: impl FnMut(VirtAddr)) {
     if M::Pte::CONTIG_ORDER.is_none() {
         return;
     }

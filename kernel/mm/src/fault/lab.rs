@@ -22,13 +22,12 @@ use crate::vma::Slot;
 use labs::anon::referee::{self, Owner};
 use labs::anon::{Entry, Folio as Frames, Memory, NoMemory, Page, Solution};
 
-const LAB: Lab = Lab::named("anon");
+pub(super) const LAB: Lab = Lab::named("anon");
 
 /// [`AddressSpace::fault`] by the student; `None`: the kernel resolves it.
 #[inline(never)]
 pub(super) fn fault<M: Machine>(space: &AddressSpace<M>, request: Request) -> Option<Resolution> {
-    let on = space.mm.switches().lab(LAB);
-    let result = on.then(|| by_student(&mut space.lock(), request))??;
+    let result = by_student(&mut space.lock(), request)?;
     Some(result.err().unwrap_or(Resolution::Done))
 }
 
@@ -38,10 +37,7 @@ pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
 ) -> Result<(), Resolution> {
-    match locked.mm().switches().lab(LAB) {
-        true => by_student(locked, request).unwrap_or(Ok(())),
-        false => Ok(()),
-    }
+    by_student(locked, request).unwrap_or(Ok(()))
 }
 
 /// `None`: there is something else at the page than nothing, or the page of zeros that is to be

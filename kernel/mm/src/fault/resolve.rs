@@ -65,7 +65,9 @@ impl<M: Machine> AddressSpace<M> {
             force: false,
         };
         #[cfg(feature = "lab-anon")]
-        if let Some(resolution) = super::lab::fault(self, request) {
+        if self.mm.switches().lab(super::lab::LAB)
+            && let Some(resolution) = super::lab::fault(self, request)
+        {
             return resolution;
         }
         if self.is_shared() && self.fault_beside(addr, access) {
@@ -114,7 +116,9 @@ pub(super) fn resolve<M: Machine>(
     request: Request,
 ) -> Result<Pfn, Resolution> {
     #[cfg(feature = "lab-anon")]
-    super::lab::resolve(locked, request)?;
+    if locked.mm().switches().lab(super::lab::LAB) {
+        super::lab::resolve(locked, request)?;
+    }
     match attempt(locked, request, PMD_ORDER)? {
         Attempt::Mapped(pfn) => Ok(pfn),
         Attempt::Wants(wants) => supply(locked, request, wants),

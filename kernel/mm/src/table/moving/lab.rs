@@ -157,24 +157,26 @@ impl<M: Machine> Owner for Given<'_, '_, '_, M> {
     }
     fn mapped(&self, range: &Range<u64>) -> Option<u64> {
         let mapped = |entry, _: Node<'_, M>| !matches!(entry, Entry::Absent | Entry::Table(_));
-        find(self.0.root(), addresses(range), &mapped)
+        find(self.0.root(), addresses(range), Level::Pte, &mapped)
     }
     fn empty_table(&self, range: &Range<u64>) -> Option<u64> {
         let empty = |entry, node: Node<'_, M>| {
             let child = node.child(entry);
             child.is_some_and(|child| child.live() == 0)
         };
-        find(self.0.root(), addresses(range), &empty)
+        find(self.0.root(), addresses(range), Level::Pmd, &empty)
     }
     fn show(&mut self, range: &Range<u64>) {
         show(self.0.root(), addresses(range));
     }
 }
 
-/// The first address of a range for which there is such an entry, from `node` down.
+/// The first address of a range for which there is such an entry, from `node` down to the tables of
+/// a level.
 fn find<M: Machine>(
     node: Node<'_, M>,
     range: VirtRange,
+    lowest: Level,
     is: &impl Fn(Entry, Node<'_, M>) -> bool,
 ) -> Option<u64> {
     for index in node.indices(range) {
@@ -182,8 +184,9 @@ fn find<M: Machine>(
         if is(entry, node) {
             return Some(part.start.0);
         }
-        if let Some(child) = node.child(entry)
-            && let Some(found) = find(child, part, is)
+        if node.level > lowest
+            && let Some(child) = node.child(entry)
+            && let Some(found) = find(child, part, lowest, is)
         {
             return Some(found);
         }

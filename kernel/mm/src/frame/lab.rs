@@ -9,14 +9,12 @@ use super::pcp::List;
 use super::table::FrameTable;
 use super::zone::{AllocRequest, Zone};
 use crate::addr::{Order, Pfn, PfnRange};
-use crate::switch::{self, Switches};
+use crate::switch::Switches;
 use crate::sync::{AtomicBool, Ordering};
 use alloc::sync::Arc;
 use core::ops::Range;
 use labs::buddy::referee::{self, Owner};
 use labs::buddy::{Cpu, Lists, Solution};
-
-pub(crate) const LAB: switch::Lab = switch::Lab::named("buddy");
 
 /// Whether the student's code is in use.
 #[derive(Default)]

@@ -101,8 +101,7 @@ impl Switches {
         let slowly = self.fork() == ForkBy::Pte || singly != 0;
         self.slowly.store(slowly.into(), Ordering::Relaxed);
         #[cfg(feature = "lab-buddy")]
-        self.in_lab
-            .store(self.lab(Lab::BUDDY), Ordering::Relaxed);
+        self.in_lab.store(self.lab(Lab::BUDDY), Ordering::Relaxed);
     }
     /// [`Switch::Lab`]: whether the code of this lab is in use.
     #[cfg(feature = "lab")]

@@ -111,7 +111,8 @@ impl FdTable {
 
     /// EMFILE when no number is free: for what is taken from somewhere before it is entered.
     pub fn check_free(&self) -> Result {
-        match self.0.lock().lowest_free(0) < caller::open_files_limit() {
+        let limit = caller::open_files_limit();
+        match self.0.lock().lowest_free(0) < limit {
             true => Ok(()),
             false => Err(Errno::EMFILE),
         }

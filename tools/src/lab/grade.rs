@@ -45,6 +45,8 @@ pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<
         }
     };
     let right = public(&host, &mut grade)?;
+    let (got, most) = grade.total();
+    eprintln!("run.sh: the tests that come with the lab: {got:.1} of {most:.1}");
     solution(submission, machines, right, &mut grade)?;
     tests(submission, &host, right, &mut grade)?;
     Ok(grade)

@@ -42,11 +42,7 @@ impl FileOps for SignalFd {
             return Err(Errno::EINVAL);
         }
         let task = task::current();
-        let mut next = match self.take(&task) {
-            None if at.nonblocking => return Err(Errno::EAGAIN),
-            None => CAME.wait(None, || self.take(&task))?,
-            taken => taken,
-        };
+        let mut next = Some(CAME.wait_unless(at.nonblocking, || self.take(&task))?);
         let mut done = 0;
         while let Some(info) = next {
             // As on Linux, a signal that memory refuses is lost.

@@ -98,6 +98,21 @@ impl WaitQueue {
         wait_any(&[self], deadline, ready)
     }
 
+    /// As [`WaitQueue::wait`], without deadline. EAGAIN: it is not ready, and `nonblocking`.
+    pub fn wait_unless<T>(
+        &self,
+        nonblocking: bool,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<T> {
+        match ready() {
+            Some(value) => Ok(value),
+            None if nonblocking => Err(Errno::EAGAIN),
+            None => self
+                .wait(None, ready)
+                .map(|value| value.expect("a wait without deadline has no time-out")),
+        }
+    }
+
     /// As [`WaitQueue::wait`], without deadline; only a fatal signal ends it.
     pub fn wait_killable<T>(&self, ready: impl FnMut() -> Option<T>) -> Result<T> {
         wait_on(&[self], None, TaskState::Killable, ready)

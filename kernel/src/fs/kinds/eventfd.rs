@@ -59,14 +59,7 @@ impl FileOps for EventFd {
         if sink.left() < WORD {
             return Err(Errno::EINVAL);
         }
-        let taken = match self.take() {
-            Some(taken) => taken,
-            None if at.nonblocking => return Err(Errno::EAGAIN),
-            None => self
-                .readable
-                .wait(None, || self.take())?
-                .expect("a wait without deadline has no time-out"),
-        };
+        let taken = self.readable.wait_unless(at.nonblocking, || self.take())?;
         self.writable.wake_for(Ready::OUT.bits());
         // As on Linux, what memory refuses is lost.
         match sink.give(&taken.to_ne_bytes())? {
@@ -87,11 +80,8 @@ impl FileOps for EventFd {
         if more > MOST {
             return Err(Errno::EINVAL);
         }
-        match self.add(more) {
-            Some(()) => {}
-            None if at.nonblocking => return Err(Errno::EAGAIN),
-            None => _ = self.writable.wait(None, || self.add(more))?,
-        }
+        self.writable
+            .wait_unless(at.nonblocking, || self.add(more))?;
         self.readable.wake_for(Ready::IN.bits());
         Ok(WORD)
     }

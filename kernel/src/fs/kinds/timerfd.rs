@@ -134,14 +134,7 @@ impl FileOps for TimerFd {
         if sink.left() < WORD {
             return Err(Errno::EINVAL);
         }
-        let expired = match self.take() {
-            Some(expired) => expired,
-            None if at.nonblocking => return Err(Errno::EAGAIN),
-            None => self
-                .queue
-                .wait(None, || self.take())?
-                .expect("a wait without deadline has no time-out"),
-        };
+        let expired = self.queue.wait_unless(at.nonblocking, || self.take())?;
         match sink.give(&expired.to_ne_bytes())? {
             WORD => Ok(WORD),
             _ => Err(Errno::EFAULT),

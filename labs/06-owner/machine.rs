@@ -93,10 +93,15 @@ impl<'a> Folio<'a> {
     pub fn reuse(&self, mm: u8) -> bool {
         self.reuse_but(mm, 0)
     }
-    /// The same where `mm` knows of so many pins, which are its own.
+    /// The same where `mm` knows of so many pins, which are its own: they are there.
     pub fn reuse_but(&self, mm: u8, pins: u64) -> bool {
         let maps = mm != PLAIN && self.held(mm) > 0;
         assert!(maps, "the test has {mm} write to what it does not map");
+        let pinned = self.held(PLAIN);
+        assert!(
+            pins <= pinned,
+            "the test has {mm} know of {pins} pins of {pinned}"
+        );
         self.locked.set([mm, PLAIN]);
         self.asked.set(Some((mm, pins, false)));
         self.look();

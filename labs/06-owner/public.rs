@@ -145,7 +145,10 @@ fn pinned(solution: &Subject) {
         let other = mm ^ 64;
         folio.add(other, 2);
         assert!(!folio.reuse_but(mm, 3));
+        folio.add(PLAIN, 2);
+        assert!(!folio.reuse_but(mm, 3));
         assert!(!folio.reuse_but(mm, 5));
+        folio.remove(PLAIN, 2);
         folio.remove(mm, 64);
         folio.remove(other, 2);
         assert!(folio.remove(PLAIN, 3));

@@ -19,6 +19,9 @@ pub struct LabArgs {
     /// Grade the solution.rs and tests.rs of this folder, not those of the lab's
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
+    /// Only what runs on the host: the tests that come with the lab, and yours
+    #[arg(long, conflicts_with_all = ["arch", "bless"])]
+    pub host: bool,
     /// Write the points for a grading system, too: Gradescope's results.json
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -5,6 +5,7 @@ use super::machine::{self, Machines};
 use super::points::{self, Grade};
 use super::source;
 use crate::arch::Arch;
+use crate::bench::cells::{Cell, Key};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -15,12 +16,14 @@ pub struct Submission<'a> {
     pub lab: &'a Lab,
     /// The folder of its two files.
     pub from: &'a Path,
-    /// On which machines.
+    /// On which machines; on none, only on the host.
     pub arches: &'a [Arch],
     /// Picks where the broken solutions are broken that have a choice.
     pub seed: u64,
     /// What it costs becomes the measure of others.
     pub bless: bool,
+    /// The parts are printed as they end.
+    pub live: bool,
 }
 
 /// Grades it. `Err` is a fault of ours, not of the submission's.
@@ -31,7 +34,10 @@ pub fn grade(submission: &Submission<'_>) -> Result<Grade> {
 
 /// Grades it on machines that have its code already, perhaps that of other labs beside it.
 pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<Grade> {
-    let mut grade = Grade::default();
+    let mut grade = Grade {
+        live: submission.live,
+        ..Grade::default()
+    };
     if let Some(why) = refused(submission.from)? {
         everything_else(submission, &mut grade, &why);
         return Ok(grade);
@@ -45,10 +51,8 @@ pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<
         }
     };
     let right = public(&host, &mut grade)?;
-    let (got, most) = grade.total();
-    eprintln!("run.sh: the tests that come with the lab: {got:.1} of {most:.1}");
-    solution(submission, machines, right, &mut grade)?;
     tests(submission, &host, right, &mut grade)?;
+    solution(submission, machines, right, &mut grade)?;
     Ok(grade)
 }
 
@@ -72,17 +76,17 @@ fn everything_else(submission: &Submission<'_>, grade: &mut Grade, why: &str) {
         (0.0, points.public),
         why,
     );
-    let parts = [points.simulated, points.machine, points.cost, points.tests];
+    let parts = [points.tests, points.simulated, points.machine, points.cost];
     for (name, most) in PARTS.iter().zip(parts) {
         grade.not_run(name, most, "see above");
     }
 }
 
 const PARTS: [&str; 4] = [
+    "your tests",
     "random walks in the simulated machine",
     "the kernel, with lab=on",
     "cost",
-    "your tests",
 ];
 
 /// The lab's own tests; whether all passed.
@@ -107,7 +111,7 @@ fn solution(
     let share = |points: f64| points / arches.len() as f64;
     let mut right = right;
     for arch in arches {
-        let [walks, kernel, cost, _] = PARTS.map(|part| format!("{part}, {arch}"));
+        let [_, walks, kernel, cost] = PARTS.map(|part| format!("{part}, {arch}"));
         let most = share(lab.points.simulated);
         if !right {
             let why = "first the tests above";
@@ -116,7 +120,7 @@ fn solution(
             grade.not_run(&cost, share(lab.points.cost), why);
             continue;
         }
-        eprintln!("run.sh: the solution in the simulated machine, {arch}");
+        grade.begin(&format!("the solution in the simulated machine, {arch}"));
         let wrong = machines.walks(lab, *arch)?;
         right &= wrong.is_none();
         grade.add(
@@ -150,7 +154,7 @@ fn on_machine(
 ) -> Result<bool> {
     let lab = submission.lab;
     let (kernel, word) = (machines.kernel(arch)?, machines.word(lab));
-    eprintln!("run.sh: the solution in a kernel, {arch}");
+    grade.begin(&format!("the solution in a kernel, {arch}"));
     if let Some(wrong) = kernel.check(lab, word)? {
         grade.add(kernel_part, (0.0, kernel_most), wrong);
         grade.not_run(cost_part, cost_most, "first the kernel");
@@ -169,21 +173,24 @@ fn on_machine(
     }
     let costs = machine::costs(lab, arch)?;
     // The worst of them counts: what is slow anywhere is slow.
-    let got = cells.iter().map(|(key, cell)| {
+    let got = |key: &Key, cell: &Cell| {
         let answer = costs.get(&(key.op.clone(), key.kb));
         answer.map_or(0.0, |answer| {
             points::of_cost(cost_most, cell.figure, *answer)
         })
+    };
+    let words = machine::compared(arch, &cells, &costs, |key, cell| {
+        (got(key, cell), cost_most)
     });
+    let got = cells.iter().map(|(key, cell)| got(key, cell));
     let got = got.fold(cost_most, f64::min);
-    let words = machine::compared(arch, &cells, &costs);
     grade.add(cost_part, (got, cost_most), words);
     Ok(true)
 }
 
 /// The student's tests: of what is right, then of each broken solution.
 fn tests(submission: &Submission<'_>, host: &Host, right: bool, grade: &mut Grade) -> Result<()> {
-    let (part, most) = (PARTS[3], submission.lab.points.tests);
+    let (part, most) = (PARTS[0], submission.lab.points.tests);
     let best = match (submission.lab.answer().exists(), right) {
         (true, _) => "answer",
         (false, true) => "solution",

@@ -3,7 +3,8 @@
 use super::host::{self, Program};
 use super::list::Lab;
 use crate::arch::Arch;
-use crate::bench::{self, cells::Cells, floor};
+use crate::bench::cells::{Cell, Cells, Key};
+use crate::bench::{self, floor};
 use crate::build::{self, Built};
 use crate::guest::End;
 use crate::qemu::Machine;
@@ -12,7 +13,6 @@ use crate::workspace::Temporary;
 use anyhow::{Context, Result};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -225,17 +225,26 @@ pub fn bless(lab: &Lab, arch: Arch, cells: &Cells) -> Result<()> {
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A line for each cell: its cost, the answer's, the floor, and what was counted.
-pub fn compared(arch: Arch, cells: &Cells, costs: &Costs) -> String {
+/// A line for each cell: its cost, the answer's, the floor, what was counted, and the points that
+/// it leaves where it costs some.
+pub fn compared(
+    arch: Arch,
+    cells: &Cells,
+    costs: &Costs,
+    points: impl Fn(&Key, &Cell) -> (f64, f64),
+) -> String {
     let mut text = String::new();
     for (key, cell) in cells {
         let answer = costs.get(&(key.op.clone(), key.kb));
         let answer = answer.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.1}"));
         let floor = floor::of(arch, &key.op, key.kb).map_or_else(|| "-".to_owned(), floor::shown);
-        let _ = writeln!(
-            text,
-            "{} {} kB: {:.1} instructions {}; the answer {answer}, the floor {floor}; \
-             {} faults, {} entry writes, {} account updates",
+        let left = match points(key, cell) {
+            (got, most) if got < most => format!(", which leaves {got:.1} of {most:.1} points"),
+            _ => String::new(),
+        };
+        let line = format!(
+            "{} {} kB: {:.1} instructions {}{left}; the answer {answer}, the floor {floor}; \
+             {} faults, {} entry writes, {} account updates\n",
             key.op,
             key.kb,
             cell.figure,
@@ -244,6 +253,10 @@ pub fn compared(arch: Arch, cells: &Cells, costs: &Costs) -> String {
             cell.counter("entry_writes"),
             cell.counter("account_updates"),
         );
+        // Of several samples that are alike, one.
+        if !text.contains(&line) {
+            text += &line;
+        }
     }
     text
 }

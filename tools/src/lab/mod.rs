@@ -44,8 +44,13 @@ pub fn lab(args: &LabArgs) -> Result<u8> {
     let json = json
         .map(|path| workspace::writable("--json", path))
         .transpose()?;
-    let arches = args.machines.arch.arches();
-    install::ensure_qemu(arches, args.install.no_install)?;
+    let arches = match args.host {
+        true => &[],
+        false => args.machines.arch.arches(),
+    };
+    if !args.host {
+        install::ensure_qemu(arches, args.install.no_install)?;
+    }
     println!("lab {number}: {}", lab.title);
     let grade = grade(&Submission {
         lab,
@@ -53,8 +58,12 @@ pub fn lab(args: &LabArgs) -> Result<u8> {
         arches,
         seed: 0,
         bless: args.bless,
+        live: true,
     })?;
-    print!("{}", grade.text());
+    print!("{}", grade.sum());
+    if args.host {
+        println!("The rest is for what it does and costs in a kernel: ./run.sh lab {number}");
+    }
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&grade.json())?;
         workspace::replace(&path, |new| Ok(fs::write(new, text + "\n")?))?;

@@ -1,6 +1,6 @@
 //! What a submission got, part by part, for people and for grading systems.
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::fmt;
 
 /// A part of the points.
 #[derive(Debug, Clone)]
@@ -13,22 +13,46 @@ pub struct Part {
     pub words: String,
 }
 
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (got, most) = self.points;
+        match most > 0.0 {
+            true => writeln!(f, "{got:>5.1} of {most:>4.1}  {}", self.name)?,
+            false => writeln!(f, "{:>13}  {}", "", self.name)?,
+        }
+        let mut lines = self.words.lines();
+        lines.try_for_each(|line| writeln!(f, "{:>15}{line}", ""))
+    }
+}
+
 /// All parts of one submission.
 #[derive(Debug, Default, Clone)]
 pub struct Grade {
     /// In order.
     pub parts: Vec<Part>,
+    /// Each part is printed at once, so that one who breaks off has what is known by then.
+    pub live: bool,
 }
 
 impl Grade {
     /// Adds a part.
     pub fn add(&mut self, name: impl Into<String>, points: (f64, f64), words: impl Into<String>) {
         let (name, words) = (name.into(), words.into());
-        self.parts.push(Part {
+        let part = Part {
             name,
             points,
             words,
-        });
+        };
+        if self.live {
+            print!("{part}");
+        }
+        self.parts.push(part);
+    }
+    /// Says what comes next, where somebody waits for it.
+    pub fn begin(&self, what: &str) {
+        if self.live {
+            eprintln!("run.sh: {what}");
+        }
     }
     /// Adds a part of which nothing was got, because of what came before.
     pub fn not_run(&mut self, name: &str, most: f64, why: &str) {
@@ -46,20 +70,13 @@ impl Grade {
     }
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        for part in &self.parts {
-            let (got, most) = part.points;
-            let _ = match most > 0.0 {
-                true => writeln!(text, "{got:>5.1} of {most:>4.1}  {}", part.name),
-                false => writeln!(text, "{:>13}  {}", "", part.name),
-            };
-            for line in part.words.lines() {
-                let _ = writeln!(text, "{:>15}{line}", "");
-            }
-        }
+        let parts: String = self.parts.iter().map(Part::to_string).collect();
+        parts + &self.sum()
+    }
+    /// The last line of the text.
+    pub fn sum(&self) -> String {
         let (got, most) = self.total();
-        let _ = writeln!(text, "{got:>5.1} of {most:>4.1}  in all");
-        text
+        format!("{got:>5.1} of {most:>4.1}  in all\n")
     }
     /// Gradescope's results.json.
     pub fn json(&self) -> Value {

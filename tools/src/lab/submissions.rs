@@ -88,6 +88,7 @@ pub fn grade_all(args: &GradeArgs) -> Result<u8> {
             arches,
             seed: args.seed,
             bless: false,
+            live: false,
         })
     });
     let mut rows = Vec::new();

@@ -2,6 +2,7 @@
 //! and with new seeds each time. `long.host.seeds`: the memory manager on the simulated machine;
 //! `long.ARCH.NAME`: programs on the kernel, booted again and again. A failure prints the seed that
 //! repeats it.
+use super::programs::stress;
 use super::stretch::Longest;
 use super::{Job, console};
 use crate::arch::Arch;
@@ -161,6 +162,11 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, time: Duration) {
             repeat(arch, built, instrument, time)
         });
     }
+    job.case(format!("long.{arch}.stress_ng"), || {
+        let mut machine = Machine::new(arch, built.image.clone());
+        machine.smp = 2;
+        stress::long(&machine, built)
+    });
 }
 
 /// The rounds of an instrument in turn until `time` is over or one fails.

@@ -74,6 +74,7 @@ fn submission<'a>(lab: &'a Lab, from: &'a Path, arches: &'a [Arch]) -> Submissio
         arches,
         seed: 7,
         bless: false,
+        live: false,
     }
 }
 

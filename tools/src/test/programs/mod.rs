@@ -19,7 +19,7 @@ use std::time::Duration;
 mod c;
 mod foreign;
 mod speedup;
-mod stress;
+pub mod stress;
 
 const LIMIT: Duration = Duration::from_secs(120);
 

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(180);
+/// Some do not look at the clock before they have done a whole round.
+const LONG_LIMIT: Duration = Duration::from_secs(900);
 /// Where the libraries are in the guest: glibc's loader looks there.
 const LIBRARIES: &str = "lib";
 const PROGRAM: &str = "bin/stress-ng";
@@ -27,18 +29,64 @@ const STRESSORS: [&str; 9] = [
     "mmap", "fork", "vm", "futex", "switch", "sem", "epoll", "sockfd", "sockpair",
 ];
 
+/// Of `test --long`: also those that make areas, grow until memory is full, and touch what is not
+/// there.
+const MORE: [&str; 21] = [
+    "bigheap",
+    "brk",
+    "epoll",
+    "fork",
+    "futex",
+    "madvise",
+    "malloc",
+    "mmap",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "pagemove",
+    "pipe",
+    "sem",
+    "sockfd",
+    "sockpair",
+    "stack",
+    "switch",
+    "userfaultfd",
+    "vm",
+    "vm-segv",
+];
+
+/// Runs each of the longer list alone for 20 s.
+pub fn long(machine: &Machine, built: &Built) -> Result<Outcome> {
+    for one in MORE {
+        match check(machine, built, &[one], 20, LONG_LIMIT)? {
+            Outcome::Passed => println!("      | stress-ng {one}: passed"),
+            Outcome::Failed(why) => return Ok(Outcome::Failed(format!("{one}: {why}"))),
+            skipped => return Ok(skipped),
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
 /// Runs all at once, and with several CPUs each alone, too.
 pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, built: &Built, machine: &Machine) {
     for one in STRESSORS.iter().filter(|_| machine.smp > 1) {
         job.case(name(&format!("stress_ng_{one}")), || {
-            check(machine, built, &[one], 5)
+            check(machine, built, &[one], 5, LIMIT)
         });
     }
-    job.case(name("stress_ng"), || check(machine, built, &STRESSORS, 20));
+    job.case(name("stress_ng"), || {
+        check(machine, built, &STRESSORS, 20, LIMIT)
+    });
 }
 
 /// Four instances of each stressor find nothing wrong.
-fn check(machine: &Machine, built: &Built, stressors: &[&str], seconds: u32) -> Result<Outcome> {
+fn check(
+    machine: &Machine,
+    built: &Built,
+    stressors: &[&str],
+    seconds: u32,
+    limit: Duration,
+) -> Result<Outcome> {
     let mut machine = machine.clone();
     let mut archive = default_archive(&built.programs)?;
     let origin = match Origin::find(machine.arch) {
@@ -53,7 +101,7 @@ fn check(machine: &Machine, built: &Built, stressors: &[&str], seconds: u32) -> 
         "quiet -- {command}{instances} --vm-bytes 32m --mmap-bytes 16m --epoll-domain unix \
          --temp-path /tmp --verify -t {seconds}"
     );
-    let boot = console::boot(&machine, LIMIT)?;
+    let boot = console::boot(&machine, limit)?;
     let failed = boot.text.contains("stress-ng: fail");
     if boot.end == End::Status(0) && boot.text.contains("successful run completed") && !failed {
         return Ok(Outcome::Passed);

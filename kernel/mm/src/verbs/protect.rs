@@ -75,7 +75,8 @@ impl<M: Machine> Areas<'_, M> {
                 continue;
             }
             if prot.contains(Prot::WRITE) && !vma.prot.contains(Prot::WRITE) && !vma.shared() {
-                if vma.flags.contains(VmaFlags::LOCKED) {
+                let kinds = VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+                if vma.flags & kinds == VmaFlags::LOCKED {
                     // Locked private pages must be populated as exclusive once writable; gaps
                     // between such VMAs are not.
                     let start = locked.map_or(part.start, |l| l.start);
@@ -87,6 +88,7 @@ impl<M: Machine> Areas<'_, M> {
                 self.may_add_data(part.pages(), &writable)?;
                 self.may_commit(part.pages(), &writable)?;
             }
+            let populates = locked.is_some_and(|locked| locked.end == part.end);
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;
             self.in_steps(part, &mut budget, |edit, part, budget| {
@@ -98,6 +100,10 @@ impl<M: Machine> Areas<'_, M> {
                 }
             })?;
             self.vmas.update(part, |v| v.set_prot(prot));
+            // Linux populates it before it looks at the next VMA, which its history may keep apart.
+            if let Some(slot) = self.vmas.find(part.start).filter(|_| populates) {
+                self.vmas.prepare_write(slot);
+            }
             let rights = Rights {
                 base: prot.attrs(),
                 writable: prot.contains(Prot::WRITE),

@@ -101,7 +101,7 @@ fn check(
         "quiet -- {command}{instances} --vm-bytes 32m --mmap-bytes 16m --epoll-domain unix \
          --temp-path /tmp --verify -t {seconds}"
     );
-    let boot = console::boot(&machine, limit)?;
+    let boot = console::watch_patiently(&machine, limit, limit, |_| {})?;
     let failed = boot.text.contains("stress-ng: fail");
     if boot.end == End::Status(0) && boot.text.contains("successful run completed") && !failed {
         return Ok(Outcome::Passed);

@@ -61,6 +61,7 @@ mod socket_messages;
 mod socket_names;
 mod socket_options;
 mod socket_rights;
+mod socket_traffic;
 mod sockets;
 mod soft_dirty;
 mod stack;
@@ -116,6 +117,7 @@ const FAMILIES: &[&[Test]] = &[
     privileges::TESTS,
     posix_timers::TESTS,
     socket_rights::TESTS,
+    socket_traffic::TESTS,
     clock::TESTS,
     futex::TESTS,
     affinity::TESTS,

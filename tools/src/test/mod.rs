@@ -44,6 +44,7 @@ mod scene;
 pub(crate) mod session;
 mod settings;
 mod shell;
+mod spent;
 mod stretch;
 mod suite;
 pub(crate) mod tinyelf;

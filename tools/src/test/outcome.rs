@@ -1,5 +1,6 @@
 //! Results of tests: progress while they run, failures in full, one line at the end, and JUnit for
 //! other programs.
+use super::spent::Spent;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -31,6 +32,7 @@ pub struct Case {
 #[derive(Debug, Default)]
 pub struct Report {
     cases: Mutex<Vec<Case>>,
+    spent: Mutex<Spent>,
 }
 
 impl Report {
@@ -41,6 +43,7 @@ impl Report {
             outcome,
             duration,
         };
+        self.spent().add(&case.name);
         let mut cases = self.lock();
         let mut out = std::io::stdout().lock();
         // The reader of standard output may be gone; the exit status is still right.
@@ -48,7 +51,8 @@ impl Report {
         cases.push(case);
     }
 
-    /// Prints the names of what failed and the last line; returns the exit status.
+    /// Prints where the time of a long run went, the names of what failed, and the last line;
+    /// returns the exit status.
     pub fn finish(&self) -> u8 {
         let cases = self.lock();
         let count = |wanted: fn(&Outcome) -> bool| {
@@ -57,7 +61,7 @@ impl Report {
         let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
         let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
         let passed = cases.len() - failed - skipped;
-        let mut text = String::new();
+        let mut text = self.spent().text();
         for case in cases
             .iter()
             .filter(|case| matches!(case.outcome, Outcome::Failed(_)))
@@ -77,6 +81,10 @@ impl Report {
     /// All cases as JUnit XML.
     pub fn junit(&self) -> String {
         junit(&self.lock())
+    }
+
+    fn spent(&self) -> std::sync::MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Case>> {

@@ -1,5 +1,5 @@
 //! A state as one picture: the tables of each process, and the memory that they lead to.
-use super::memory;
+use super::memory::{self, Memory};
 use super::state::State;
 use super::tree;
 use std::fmt::Write;
@@ -139,15 +139,16 @@ pub fn picture(state: &State) -> String {
     drawing.lines(GAP, "soft", &state.summary());
     legend(&mut drawing);
     let columns = [GAP, WIDTH / 2 + GAP / 2];
+    let memory = Memory::of(state);
     let top = drawing.y;
     let mut end = top;
     for (process, x) in (0..state.processes.len()).zip(columns) {
         drawing.y = top;
-        tree::draw(&mut drawing, state, process, x);
+        tree::draw(&mut drawing, state, &memory, process, x);
         end = end.max(drawing.y);
     }
     drawing.y = end + GAP;
-    memory::draw(&mut drawing, state);
+    memory::draw(&mut drawing, &memory);
     drawing.finish()
 }
 

@@ -1,6 +1,6 @@
 //! Physical memory: the blocks of 2 MiB in which something of the scene lies, a cell for a frame.
 use super::draw::{CELL, Drawing, GAP, ROW, WIDTH};
-use super::state::{Entry, Process, State, To};
+use super::state::{Entry, State, To};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Frames of a block.
@@ -16,24 +16,9 @@ fn frames(entry: &Entry) -> Option<(u64, u64)> {
     }
 }
 
-fn maps(process: &Process, frame: u64) -> bool {
-    let mut all = process.entries.iter().filter_map(frames);
-    all.any(|(first, end)| first <= frame && frame < end)
-}
-
-/// Whose a frame is.
-pub fn owner(state: &State, frame: u64) -> &'static str {
-    let by = |process: usize| state.processes.get(process).is_some_and(|p| maps(p, frame));
-    match (by(0), by(1)) {
-        (true, true) => "both",
-        (false, true) => "second",
-        _ => "first",
-    }
-}
-
 /// What there is: frames by number.
 #[derive(Default)]
-struct Memory {
+pub struct Memory {
     /// Class of each frame that is used.
     used: BTreeMap<u64, &'static str>,
     /// First frames and sizes of folios in pages.
@@ -41,25 +26,38 @@ struct Memory {
 }
 
 impl Memory {
-    fn of(state: &State) -> Memory {
+    /// What a state has.
+    pub fn of(state: &State) -> Memory {
         let mut memory = Memory::default();
-        for entry in state.processes.iter().flat_map(|process| &process.entries) {
-            match entry.to {
-                To::Table(frame) | To::Shared(frame) => drop(memory.used.insert(frame, "table")),
-                To::Memory { head, kb, .. } => {
-                    for frame in frames(entry)
-                        .into_iter()
-                        .flat_map(|(first, end)| first..end)
-                    {
-                        memory.used.insert(frame, owner(state, frame));
-                    }
-                    if frames(entry).is_some() {
-                        memory.folios.insert((head, kb / 4));
-                    }
-                }
+        for (process, whose) in state.processes.iter().zip(["first", "second"]) {
+            for entry in &process.entries {
+                memory.add(entry, whose);
             }
         }
         memory
+    }
+
+    fn add(&mut self, entry: &Entry, whose: &'static str) {
+        match entry.to {
+            To::Table(frame) | To::Shared(frame) => drop(self.used.insert(frame, "table")),
+            To::Memory { head, kb, .. } => {
+                let Some((first, end)) = frames(entry) else {
+                    return;
+                };
+                for frame in first..end {
+                    let class = self.used.entry(frame).or_insert(whose);
+                    if *class != whose {
+                        *class = "both";
+                    }
+                }
+                self.folios.insert((head, kb / 4));
+            }
+        }
+    }
+
+    /// Whose a frame is.
+    pub fn owner(&self, frame: u64) -> &'static str {
+        self.used.get(&frame).copied().unwrap_or("first")
     }
 
     /// How many folios of each size there are, in words.
@@ -80,8 +78,7 @@ impl Memory {
 }
 
 /// Draws it, two blocks beside each other.
-pub fn draw(drawing: &mut Drawing, state: &State) {
-    let memory = Memory::of(state);
+pub fn draw(drawing: &mut Drawing, memory: &Memory) {
     let blocks = memory.blocks();
     if blocks.is_empty() {
         return;
@@ -99,7 +96,7 @@ pub fn draw(drawing: &mut Drawing, state: &State) {
             top = drawing.y;
         }
         drawing.y = top;
-        one(drawing, &memory, block, columns[at % 2]);
+        one(drawing, memory, block, columns[at % 2]);
     }
 }
 
@@ -130,9 +127,9 @@ mod tests {
     #[test]
     fn whose_a_frame_is() {
         let state = sample();
-        let owners = [0x400, 0x40f, 0x600, 0x7ff].map(|frame| owner(&state, frame));
-        assert_eq!(owners, ["both", "both", "first", "first"]);
         let memory = Memory::of(&state);
+        let owners = [0x400, 0x40f, 0x600, 0x7ff].map(|frame| memory.owner(frame));
+        assert_eq!(owners, ["both", "both", "first", "first"]);
         // Tables, the folio of both and the large one; no zeros.
         assert_eq!(memory.used.len(), 3 + 16 + 512);
         assert_eq!(memory.blocks().len(), 3);

@@ -1,7 +1,7 @@
 //! The page tables of a process: the way down from the root in words, the PMD table as a row, and
 //! each table of PTEs as a grid.
 use super::draw::{CELL, Drawing, ROW};
-use super::memory::owner;
+use super::memory::Memory;
 use super::state::{Entry, State, To};
 
 /// Entries of a table.
@@ -10,7 +10,7 @@ const ENTRIES: u64 = 512;
 const PMDS: u64 = ROW;
 
 /// Draws those of one process.
-pub fn draw(drawing: &mut Drawing, state: &State, process: usize, x: u64) {
+pub fn draw(drawing: &mut Drawing, state: &State, memory: &Memory, process: usize, x: u64) {
     let who = ["first", "second"][process];
     let entries = &state.processes[process].entries;
     drawing.words(x, "", &format!("Page tables of the {who} process"));
@@ -36,10 +36,10 @@ pub fn draw(drawing: &mut Drawing, state: &State, process: usize, x: u64) {
         drawing.words(x, "soft", "none yet");
         return;
     }
-    pmds(drawing, state, entries, x);
+    pmds(drawing, memory, entries, x);
     for table in entries.iter().filter(|entry| entry.level == 1) {
         if !matches!(table.to, To::Memory { .. }) {
-            ptes(drawing, state, entries, table, x);
+            ptes(drawing, memory, entries, table, x);
         }
     }
 }
@@ -53,7 +53,7 @@ fn leads(to: &To) -> String {
 }
 
 /// The PMD table.
-fn pmds(drawing: &mut Drawing, state: &State, entries: &[Entry], x: u64) {
+fn pmds(drawing: &mut Drawing, memory: &Memory, entries: &[Entry], x: u64) {
     let rest = ENTRIES - PMDS;
     drawing.words(
         x,
@@ -66,7 +66,7 @@ fn pmds(drawing: &mut Drawing, state: &State, entries: &[Entry], x: u64) {
         let class = match &entry.to {
             To::Table(_) => "table",
             To::Shared(_) => "both",
-            To::Memory { .. } => class(state, entry),
+            To::Memory { .. } => class(memory, entry),
         };
         drawing.cells(corner, entry.first, entry.count, class);
     }
@@ -74,7 +74,7 @@ fn pmds(drawing: &mut Drawing, state: &State, entries: &[Entry], x: u64) {
 }
 
 /// A table of PTEs.
-fn ptes(drawing: &mut Drawing, state: &State, entries: &[Entry], table: &Entry, x: u64) {
+fn ptes(drawing: &mut Drawing, memory: &Memory, entries: &[Entry], table: &Entry, x: u64) {
     let index = table.first;
     drawing.words(x, "", &format!("pmd[{index}] {}", leads(&table.to)));
     let corner = (x, drawing.y);
@@ -85,7 +85,7 @@ fn ptes(drawing: &mut Drawing, state: &State, entries: &[Entry], table: &Entry, 
     for entry in entries.iter().filter(inside) {
         let writable = matches!(&entry.to, To::Memory { flags, .. } if flags.contains('w'));
         let shared = matches!(table.to, To::Shared(_));
-        let mut name = class(state, entry).to_owned();
+        let mut name = class(memory, entry).to_owned();
         if !writable || shared {
             name += " frozen";
         }
@@ -117,10 +117,10 @@ fn folios(entries: &[&Entry]) -> Vec<(u64, u64)> {
 }
 
 /// The colour of memory: whose it is.
-fn class(state: &State, entry: &Entry) -> &'static str {
+fn class(memory: &Memory, entry: &Entry) -> &'static str {
     match entry.to {
         To::Memory { zero: true, .. } => "zero",
-        To::Memory { frame, .. } => owner(state, frame),
+        To::Memory { frame, .. } => memory.owner(frame),
         _ => "table",
     }
 }

@@ -212,14 +212,15 @@ impl FrameTable {
             order: Order(0),
         })
     }
-    /// The account of the private folio with this head, of this order.
+    /// The account of the private folio with this head, of this order. A larger one than a PMD
+    /// entry maps is a huge page, whose leaves count as those of a PMD entry.
     #[inline]
     pub(crate) fn book(&self, head: Pfn, order: Order) -> FolioBook<'_> {
         FolioBook {
             frames: self,
             head,
             meta: self.get(head),
-            order,
+            order: order.min(PMD_ORDER),
         }
     }
 }

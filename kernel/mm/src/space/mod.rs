@@ -62,8 +62,9 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) future: VmaFlags,
     /// What the process refuses itself of executable memory.
     pub(crate) mdwe: Mdwe,
-    /// Whether a VMA was ever sealed: verbs ask no VMA without it.
-    pub(crate) has_seals: bool,
+    /// Whether a VMA was ever sealed, or of huge pages: verbs ask no VMA without it whether it
+    /// refuses them.
+    pub(crate) refuses: bool,
     /// Whether a page ever had a long-term pin.
     pub(crate) pinned: bool,
     /// Number of times the lock was taken while open ([`Locked::open`]).
@@ -92,7 +93,7 @@ impl<M: Machine> AddressSpace<M> {
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
             mdwe: Mdwe::empty(),
-            has_seals: false,
+            refuses: false,
             pinned: false,
             turn: 0,
             claimed: false,
@@ -194,6 +195,7 @@ impl<M: Machine> AddressSpace<M> {
             ..Zap::default()
         };
         for vma in inner.vmas.iter() {
+            vma.unclaim_huge(self.root, vma.range);
             let mut rest = vma.range;
             loop {
                 if zap.budget.take(1) {

@@ -4,8 +4,9 @@ use super::PageTable;
 use super::node::{Node, Present, PteTable};
 use super::walk::Leaves;
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Attrs, Machine};
+use crate::arch::{Attrs, Level, Machine};
 use crate::frame::Kind;
+use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::Mm;
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
@@ -93,13 +94,17 @@ pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mu
         unreachable!("a leaf goes only under the lock of its space");
     };
     node.lost(1);
-    if mm.frames().get(folio).kind() == Kind::Anon {
+    let meta = mm.frames().get(folio);
+    if meta.kind() == Kind::Anon && !meta.is_hugetlb() {
         mm.pmd_unmapped();
+    }
+    if level != Level::Pmd {
+        gather.changed_leaf(va, level);
     }
     let removed = Removed {
         folio,
         first: folio,
-        pages: level.order().pages() as u32,
+        pages: LEAF_REFERENCES as u32,
         level,
     };
     gather.removed(va, removed);

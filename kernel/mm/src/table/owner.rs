@@ -5,7 +5,7 @@ use crate::addr::VirtAddr;
 use crate::arch::Machine;
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
-use crate::own::{Account, By, Meter, Owner, Part};
+use crate::own::{Account, Book, By, Meter, Owner, Part};
 
 impl<M: Machine> Mm<M> {
     /// Whether all references to the private folio of `leaf` are entries of the owner's space, or
@@ -42,7 +42,8 @@ impl<M: Machine> Mm<M> {
         );
         book.meta.anon().set_index(start.page());
         // Fast path: not `with_account`, whose closure may not be inlined.
-        let (first, n, mut meter) = (0, order.pages() as u32, Meter::default());
+        let n = Book::order(&book).pages() as u32;
+        let (first, mut meter) = (0, Meter::default());
         self.account()
             .begin(&book, owner, Part { first, n, by }, &mut meter);
         self.metered(meter);

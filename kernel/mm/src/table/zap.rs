@@ -121,6 +121,11 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                             node.level
                         );
                         if !(zap.keep_anon && kind == Kind::Anon) {
+                            // Huge pages are counted by their area, whatever they are.
+                            let kind = match node.mm.frames().get(pfn).is_hugetlb() {
+                                true => Kind::Object,
+                                false => kind,
+                            };
                             take_leaf(node, part.start, self.gather);
                             zap.add(kind, part.pages());
                         }

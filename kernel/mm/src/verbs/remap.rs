@@ -73,7 +73,12 @@ impl<M: Machine> Areas<'_, M> {
             return self.move_all(request, old, moved, gone);
         }
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
-        self.check_seal(slot)?;
+        let checked;
+        let mut request = request;
+        if self.refuses {
+            checked = self.checked(request, slot)?;
+            request = &checked;
+        }
         if request.old_len == 0 {
             self.check_duplicate(request, slot)?;
         }
@@ -91,6 +96,43 @@ impl<M: Machine> Areas<'_, M> {
             return self.move_all(request, old, moved, gone);
         }
         self.remap_one(request, slot, old, gone)
+    }
+
+    /// EPERM if the VMA in a slot is sealed; EINVAL if it is of huge pages, and the request for
+    /// parts of some, or for what they cannot have.
+    #[inline(always)]
+    fn check_source(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+        match self.refuses {
+            true => self.find_refusal(request, slot),
+            false => Ok(()),
+        }
+    }
+    /// The request, in whole huge pages if it is for such. Errors as of [`Self::check_source`].
+    #[cold]
+    #[inline(never)]
+    fn checked(&self, request: &Request, slot: Slot) -> Result<Request, Error> {
+        let vma = self.vmas.get(slot);
+        match vma.is_sealed() {
+            true => Err(Error::Perm),
+            false => Ok(request.in_huge_pages(vma)?.unwrap_or(*request)),
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn find_refusal(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+        let vma = self.vmas.get(slot);
+        if vma.is_sealed() {
+            return Err(Error::Perm);
+        }
+        let changed =
+            |whole: &Request| (whole.old_len, whole.new_len) != (request.old_len, request.new_len);
+        match request
+            .in_huge_pages(vma)?
+            .is_some_and(|whole| changed(&whole))
+        {
+            true => Err(Error::Inval),
+            false => Ok(()),
+        }
     }
 
     /// Checks an old length of 0: a second mapping of shared memory.

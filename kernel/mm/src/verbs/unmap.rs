@@ -41,12 +41,18 @@ impl<M: Machine> AddressSpace<M> {
         end: u64,
         keep_copies: bool,
     ) {
+        // Of huge pages those that are gone whole.
+        let size = object.huge_order().unwrap_or_default();
         let pages = Pages {
             object,
-            from,
-            end,
-            keep_copies,
+            from: from.next_multiple_of(size.pages()),
+            end: end >> size.0 << size.0,
+            // As in Linux, private copies of huge pages go with a hole, too.
+            keep_copies: keep_copies && object.huge_order().is_none(),
         };
+        if pages.from >= pages.end {
+            return;
+        }
         let step = |at| self.lock().zap_object(&pages, at);
         let mut next = step(VirtAddr(0));
         while let Some(at) = next {
@@ -136,9 +142,12 @@ impl<M: Machine> Areas<'_, M> {
         gather: &mut Gather<'_, M>,
         budget: &mut Budget,
     ) {
-        if vma.range.len() >= Level::Pmd.bytes() && self.space.is_shared() {
-            gather.finish();
-            return self.zap_detached(vma);
+        if vma.range.len() >= Level::Pmd.bytes() {
+            vma.unclaim_huge(self.space.root(), vma.range);
+            if self.space.is_shared() {
+                gather.finish();
+                return self.zap_detached(vma);
+            }
         }
         let mm = self.mm();
         let mut rest = vma.range;
@@ -249,7 +258,7 @@ impl<M: Machine> Pages<'_, M> {
             self.end.min(offset + vma.range.pages()),
         );
         let at = |page: u64| vma.range.start + ((page - offset) << PAGE_SHIFT);
-        (Arc::ptr_eq(object, self.object) && first < last)
+        (core::ptr::eq(object.file_object(), &**self.object) && first < last)
             .then(|| VirtRange::new(at(first), at(last)))
     }
 }

@@ -101,8 +101,8 @@ impl<M: Machine> Areas<'_, M> {
             })?;
             self.vmas.update(part, |v| v.set_prot(prot));
             // Linux populates it before it looks at the next VMA, which its history may keep apart.
-            if let Some(slot) = self.vmas.find(part.start).filter(|_| populates) {
-                self.vmas.prepare_write(slot);
+            if populates {
+                self.begin_history(part.start);
             }
             let rights = Rights {
                 base: prot.attrs(),
@@ -114,6 +114,15 @@ impl<M: Machine> Areas<'_, M> {
             })?;
         }
         Ok(())
+    }
+
+    /// The VMA at `at` has private pages from now on.
+    #[cold]
+    #[inline(never)]
+    fn begin_history(&mut self, at: VirtAddr) {
+        if let Some(slot) = self.vmas.find(at) {
+            self.vmas.prepare_write(slot);
+        }
     }
 
     /// Calls `f` with the rest of `part` until none is left, with a pause between calls. Always

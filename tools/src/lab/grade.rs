@@ -2,10 +2,9 @@
 use super::host::{Host, Ran};
 use super::list::{FILES, Lab};
 use super::machine::{self, Machines};
-use super::points::{self, Grade};
+use super::points::Grade;
 use super::source;
 use crate::arch::Arch;
-use crate::bench::cells::{Cell, Key};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -172,18 +171,7 @@ fn on_machine(
         machine::bless(lab, arch, &cells)?;
     }
     let costs = machine::costs(lab, arch)?;
-    // The worst of them counts: what is slow anywhere is slow.
-    let got = |key: &Key, cell: &Cell| {
-        let answer = costs.get(&(key.op.clone(), key.kb));
-        answer.map_or(0.0, |answer| {
-            points::of_cost(cost_most, cell.figure, *answer)
-        })
-    };
-    let words = machine::compared(arch, &cells, &costs, |key, cell| {
-        (got(key, cell), cost_most)
-    });
-    let got = cells.iter().map(|(key, cell)| got(key, cell));
-    let got = got.fold(cost_most, f64::min);
+    let (got, words) = machine::compared(arch, &cells, &costs, cost_most);
     grade.add(cost_part, (got, cost_most), words);
     Ok(true)
 }

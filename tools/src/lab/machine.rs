@@ -2,9 +2,9 @@
 //! and what it costs.
 use super::host::{self, Program};
 use super::list::Lab;
+use super::points;
 use crate::arch::Arch;
-use crate::bench::cells::{Cell, Cells, Key};
-use crate::bench::{self, floor};
+use crate::bench::{self, cells::Cells, floor};
 use crate::build::{self, Built};
 use crate::guest::End;
 use crate::qemu::Machine;
@@ -215,33 +215,37 @@ pub fn bless(lab: &Lab, arch: Arch, cells: &Cells) -> Result<()> {
          count.\n"
             .to_owned();
     for (key, cell) in cells {
-        let line = format!("{} {} {:.3}\n", key.op, key.kb, cell.figure);
-        // Of several samples that cost the same, one.
-        if !text.contains(&line) {
-            text += &line;
-        }
+        add_line(
+            &mut text,
+            &format!("{} {} {:.3}\n", key.op, key.kb, cell.figure),
+        );
     }
     let path = lab.costs(arch);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A line for each cell: its cost, the answer's, the floor, what was counted, and the points that
-/// it leaves where it costs some.
-pub fn compared(
-    arch: Arch,
-    cells: &Cells,
-    costs: &Costs,
-    points: impl Fn(&Key, &Cell) -> (f64, f64),
-) -> String {
-    let mut text = String::new();
+/// Adds a line: of several samples that are alike, one.
+fn add_line(text: &mut String, line: &str) {
+    if !text.contains(line) {
+        *text += line;
+    }
+}
+
+/// The points that the worst cell leaves of `most`, as what is slow anywhere is slow; and a line
+/// for each: its cost, the answer's, the floor, what was counted, and the points where it costs
+/// some.
+pub fn compared(arch: Arch, cells: &Cells, costs: &Costs, most: f64) -> (f64, String) {
+    let (mut worst, mut text) = (most, String::new());
     for (key, cell) in cells {
         let answer = costs.get(&(key.op.clone(), key.kb));
+        let got = answer.map_or(0.0, |answer| points::of_cost(most, cell.figure, *answer));
+        worst = worst.min(got);
+        let left = match got < most {
+            true => format!(", which leaves {got:.1} of {most:.1} points"),
+            false => String::new(),
+        };
         let answer = answer.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.1}"));
         let floor = floor::of(arch, &key.op, key.kb).map_or_else(|| "-".to_owned(), floor::shown);
-        let left = match points(key, cell) {
-            (got, most) if got < most => format!(", which leaves {got:.1} of {most:.1} points"),
-            _ => String::new(),
-        };
         let line = format!(
             "{} {} kB: {:.1} instructions {}{left}; the answer {answer}, the floor {floor}; \
              {} faults, {} entry writes, {} account updates\n",
@@ -253,12 +257,9 @@ pub fn compared(
             cell.counter("entry_writes"),
             cell.counter("account_updates"),
         );
-        // Of several samples that are alike, one.
-        if !text.contains(&line) {
-            text += &line;
-        }
+        add_line(&mut text, &line);
     }
-    text
+    (worst, text)
 }
 
 /// What the figure of an operation is of.

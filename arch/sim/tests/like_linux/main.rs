@@ -163,7 +163,7 @@ fn alike(ours: &mut ours::Ours, linux: &linux::Linux, steps: &[Step]) -> bool {
         // Linux has split the first VMA by the time that it finds a later one sealed. Here a call
         // that is refused leaves all as it was, so that from there on the two are not alike.
         if here == Err(libc::EPERM) && ours.areas() != linux.areas() {
-            return joined(ours.areas()) == joined(linux.areas());
+            return same(joined(ours.areas()), joined(linux.areas()), step);
         }
         if !same_areas(ours, linux, step) {
             return false;
@@ -187,7 +187,10 @@ fn joined(areas: Vec<Area>) -> Vec<Area> {
 }
 
 fn same_areas(ours: &ours::Ours, linux: &linux::Linux, step: &Step) -> bool {
-    let (here, there) = (ours.areas(), linux.areas());
+    same(ours.areas(), linux.areas(), step)
+}
+
+fn same(here: Vec<Area>, there: Vec<Area>, step: &Step) -> bool {
     if here != there {
         eprintln!("after {step:?}\nhere     {here:x?}\nin Linux {there:x?}");
     }

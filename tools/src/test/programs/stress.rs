@@ -29,36 +29,28 @@ const STRESSORS: [&str; 9] = [
     "mmap", "fork", "vm", "futex", "switch", "sem", "epoll", "sockfd", "sockpair",
 ];
 
-/// Of `test --long`: also those that make areas, grow until memory is full, and touch what is not
+/// More of `test --long`: those that make areas, grow until memory is full, and touch what is not
 /// there.
-const MORE: [&str; 21] = [
+const MORE: [&str; 12] = [
     "bigheap",
     "brk",
-    "epoll",
-    "fork",
-    "futex",
     "madvise",
     "malloc",
-    "mmap",
     "mprotect",
     "mremap",
     "munmap",
     "pagemove",
     "pipe",
-    "sem",
-    "sockfd",
-    "sockpair",
     "stack",
-    "switch",
     "userfaultfd",
-    "vm",
     "vm-segv",
 ];
 
-/// Runs each of the longer list alone for 20 s.
+/// Runs each stressor alone for 20 s.
 pub fn long(machine: &Machine, built: &Built) -> Result<Outcome> {
-    for one in MORE {
-        match check(machine, built, &[one], 20, LONG_LIMIT)? {
+    let boot = |machine: &Machine| console::boot_patiently(machine, LONG_LIMIT);
+    for one in STRESSORS.into_iter().chain(MORE) {
+        match check(machine, built, &[one], 20, boot)? {
             Outcome::Passed => println!("      | stress-ng {one}: passed"),
             Outcome::Failed(why) => return Ok(Outcome::Failed(format!("{one}: {why}"))),
             skipped => return Ok(skipped),
@@ -69,13 +61,14 @@ pub fn long(machine: &Machine, built: &Built) -> Result<Outcome> {
 
 /// Runs all at once, and with several CPUs each alone, too.
 pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, built: &Built, machine: &Machine) {
+    let boot = |machine: &Machine| console::boot(machine, LIMIT);
     for one in STRESSORS.iter().filter(|_| machine.smp > 1) {
         job.case(name(&format!("stress_ng_{one}")), || {
-            check(machine, built, &[one], 5, LIMIT)
+            check(machine, built, &[one], 5, boot)
         });
     }
     job.case(name("stress_ng"), || {
-        check(machine, built, &STRESSORS, 20, LIMIT)
+        check(machine, built, &STRESSORS, 20, boot)
     });
 }
 
@@ -85,7 +78,7 @@ fn check(
     built: &Built,
     stressors: &[&str],
     seconds: u32,
-    limit: Duration,
+    boot: impl Fn(&Machine) -> Result<console::Boot>,
 ) -> Result<Outcome> {
     let mut machine = machine.clone();
     let mut archive = default_archive(&built.programs)?;
@@ -101,7 +94,7 @@ fn check(
         "quiet -- {command}{instances} --vm-bytes 32m --mmap-bytes 16m --epoll-domain unix \
          --temp-path /tmp --verify -t {seconds}"
     );
-    let boot = console::watch_patiently(&machine, limit, limit, |_| {})?;
+    let boot = boot(&machine)?;
     let failed = boot.text.contains("stress-ng: fail");
     if boot.end == End::Status(0) && boot.text.contains("successful run completed") && !failed {
         return Ok(Outcome::Passed);

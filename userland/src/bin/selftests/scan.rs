@@ -92,7 +92,7 @@ fn begin() -> std::result::Result<usize, Stop> {
     since(6, 7)?;
     let at = room(16)?;
     put(at, 0, 16, RW)?;
-    // A kernel without THP refuses this, and needs it no more than that.
+    // A kernel without THP refuses this: its pages are small anyway.
     let _ = madvise(at, 16 * PAGE, libc::MADV_NOHUGEPAGE);
     for n in [1, 2, 5, 13] {
         store(at + n * PAGE, 1);

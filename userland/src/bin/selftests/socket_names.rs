@@ -1,5 +1,4 @@
-//! Sockets with names: bind(2), listen(2), connect(2), accept(2), and datagrams that have an
-//! address.
+//! Sockets with names: bind(2), listen(2), connect(2), accept(2).
 use crate::sockets::{DONTWAIT, next, send, shut_down};
 use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::proc::{self, Status};
@@ -24,12 +23,12 @@ pub fn socket(kind: i32) -> Result<i32> {
 }
 
 /// `struct sockaddr_un` with these bytes as `sun_path`.
-pub fn address(name: &[u8]) -> Vec<u8> {
+fn address(name: &[u8]) -> Vec<u8> {
     [&(libc::AF_UNIX as u16).to_ne_bytes(), name].concat()
 }
 
 /// bind(2), connect(2).
-pub fn with_address(nr: i64, fd: i32, name: &[u8]) -> Result<usize> {
+fn with_address(nr: i64, fd: i32, name: &[u8]) -> Result<usize> {
     let bytes = address(name);
     let at = bytes.as_ptr() as usize;
     call(nr, [fd as usize, at, bytes.len(), 0, 0, 0])

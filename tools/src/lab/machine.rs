@@ -28,6 +28,8 @@ pub struct Machines<'a> {
     labs: &'a [&'a Lab],
     /// The folder of a student's files, or `answer`: in the folder of each lab.
     from: &'a Path,
+    /// Whose simulated machine is used, if not one of these labs alone.
+    others: Option<&'a Machines<'a>>,
     walks: OnceCell<Result<Program, String>>,
     kernels: [OnceCell<Kernel>; 2],
 }
@@ -39,14 +41,26 @@ impl<'a> Machines<'a> {
         Machines {
             labs,
             from,
+            others: None,
             walks,
             kernels,
+        }
+    }
+
+    /// Kernels with the code of these labs, and the simulated machine of others, which has it, too.
+    pub fn beside(others: &'a Machines<'a>, labs: &'a [&'a Lab]) -> Self {
+        Machines {
+            others: Some(others),
+            ..Machines::new(labs, others.from)
         }
     }
 
     /// Random walks of the model with a lab's code, on one format of page tables; the first wrong
     /// step in words, and the shortest way to it.
     pub fn walks(&self, lab: &Lab, arch: Arch) -> Result<Option<String>> {
+        if let Some(others) = self.others {
+            return others.walks(lab, arch);
+        }
         let features = format!("--features={}", self.features());
         let build = [
             "test",

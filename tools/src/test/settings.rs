@@ -38,9 +38,10 @@ const SETTINGS: &[Setting] = &[
 /// For machines whose page tables have contiguous blocks.
 const CONTPTE_OFF: Setting = ("contpte_off", "contpte=off thp_anon=16K-2M:always", "");
 
-/// Tests that depend on the switches that are tried in pairs.
-const SHARING: &str =
-    "cow_* folio_* thp_* areas_* replay_* remap_* pagemap_* kpage_* soft_dirty_* owner_*";
+/// Tests that depend on the switches that are tried in pairs. Of the replays those of single pages,
+/// of contiguous blocks and of PMD leaves: each pair meets them at all sizes on the host.
+const SHARING: &str = "cow_* folio_* thp_* areas_* replay_4k_* replay_64k_* replay_2048k_* remap_* pagemap_* kpage_* \
+                       soft_dirty_* owner_*";
 
 /// Runs what one architecture is to be tried with; a setting is one test.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {

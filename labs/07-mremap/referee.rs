@@ -23,9 +23,11 @@ pub fn move_range(
     from: Range<u64>,
     to: u64,
 ) -> Result<(), NoMemory> {
+    let target = to..to + (from.end - from.start);
     let mut watched = Watched {
+        empty: tables.empty_table(&target),
         tables,
-        to: to..to + (from.end - from.start),
+        to: target,
         hidden: from.start,
         flushed: from.start,
         failed: false,
@@ -42,6 +44,8 @@ struct Watched<'a> {
     tables: &'a mut dyn Owner,
     from: Range<u64>,
     to: Range<u64>,
+    /// A table for `to` that held nothing before: what had left it, does not matter.
+    empty: Option<u64>,
     /// Up to where all that is mapped is hidden, and where it is also flushed.
     hidden: u64,
     flushed: u64,
@@ -99,7 +103,8 @@ impl Watched<'_> {
                 }
             }
         }
-        if let Some(at) = self.tables.empty_table(&self.to) {
+        let empty = self.tables.empty_table(&self.to);
+        if let Some(at) = empty.filter(|_| self.empty.is_none()) {
             self.wrong(end, &format!("the table at {at:#x} was made, and is empty"));
         }
         self.right = true;

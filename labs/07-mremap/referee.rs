@@ -23,13 +23,12 @@ pub fn move_range(
     from: Range<u64>,
     to: u64,
 ) -> Result<(), NoMemory> {
-    let target = to..to + (from.end - from.start);
     let mut watched = Watched {
-        empty: tables.empty_table(&target),
         tables,
-        to: target,
+        to: to..to + (from.end - from.start),
         hidden: from.start,
         flushed: from.start,
+        made: false,
         failed: false,
         right: false,
         from: from.clone(),
@@ -44,11 +43,11 @@ struct Watched<'a> {
     tables: &'a mut dyn Owner,
     from: Range<u64>,
     to: Range<u64>,
-    /// A table for `to` that held nothing before: what had left it, does not matter.
-    empty: Option<u64>,
     /// Up to where all that is mapped is hidden, and where it is also flushed.
     hidden: u64,
     flushed: u64,
+    /// Whether a table was made: what moved before may have left an empty one.
+    made: bool,
     /// Whether there was no memory for something.
     failed: bool,
     /// Whether all of it was right.
@@ -103,8 +102,9 @@ impl Watched<'_> {
                 }
             }
         }
-        let empty = self.tables.empty_table(&self.to);
-        if let Some(at) = empty.filter(|_| self.empty.is_none()) {
+        if self.made
+            && let Some(at) = self.tables.empty_table(&self.to)
+        {
             self.wrong(end, &format!("the table at {at:#x} was made, and is empty"));
         }
         self.right = true;
@@ -138,6 +138,7 @@ impl Tables for Watched<'_> {
         if !self.to.contains(&to) {
             self.wrong("make", &format!("nothing moves to {to:#x}"));
         }
+        self.made |= !self.tables.has_table(level, to);
         let result = self.tables.make(level, to);
         self.failed |= result.is_err();
         result

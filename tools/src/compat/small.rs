@@ -1,7 +1,8 @@
 //! A few programs for the test suite: what passes must go on to pass.
 use super::boot;
-use super::make::{self, Programs};
+use super::make;
 use super::results::Ran;
+use super::suite::Suite;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::linux;
@@ -11,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Programs of which no test fails on Quire.
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 14] = [
     "cow",
     "droppable",
     "madv_populate",
@@ -26,7 +27,6 @@ const PROGRAMS: [&str; 15] = [
     "prctl_thp_disable",
     "process_madv",
     "uffd-stress",
-    "uffd-unit-tests",
 ];
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -40,12 +40,12 @@ pub fn small_set(arch: Arch, built: &Built) -> Result<Outcome> {
     let mut failed = String::new();
     for program in PROGRAMS {
         // Older kernels' tests have fewer programs.
-        if !tests.names.iter().any(|name| name == program) {
+        let Some(program) = tests.programs.iter().find(|it| it.name == program) else {
             continue;
-        }
-        let ran = boot::on_quire(built, &tests, program, LIMIT)?;
+        };
+        let ran = boot::on_quire(built, arch, program, LIMIT)?;
         if !passes(&ran) {
-            failed += &format!("{program}: {ran:#?}\n");
+            failed += &format!("{}: {ran:#?}\n", program.name);
         }
     }
     Ok(match failed.is_empty() {
@@ -55,7 +55,7 @@ pub fn small_set(arch: Arch, built: &Built) -> Result<Outcome> {
 }
 
 /// Both machines' are built from the same folder, which keeps the configuration of one.
-fn tests(arch: Arch) -> Result<Programs> {
+fn tests(arch: Arch) -> Result<Suite> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     make::build(&linux::tests(false)?, arch)

@@ -9,6 +9,10 @@ pub struct CompatArgs {
     /// For which.
     #[command(flatten)]
     pub machines: Machines,
+    /// Run tests of the Linux Test Project on memory, fork, futexes and signals instead: of this
+    /// source tree, built static for one machine
+    #[arg(long, value_name = "DIR", conflicts_with = "renew")]
+    pub ltp: Option<PathBuf>,
     /// Only these programs; a name that there is not prints the list
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub only: Vec<String>,

@@ -1,7 +1,7 @@
 //! One program on one kernel.
-use super::list;
-use super::make::Programs;
 use super::results::{ENDED, Ran};
+use super::suite::{Program, Suite};
+use crate::arch::Arch;
 use crate::args::Side;
 use crate::build::Built;
 use crate::initramfs::default_archive;
@@ -28,42 +28,39 @@ pub struct Kernels {
     /// Linux.
     pub linux: Kernel,
     /// The tests.
-    pub tests: Programs,
+    pub tests: Suite,
 }
 
 impl Kernels {
     /// Runs a program for at most so long.
-    pub fn run(&self, side: Side, program: &str, limit: Duration) -> Result<Ran> {
+    pub fn run(&self, side: Side, program: &Program, limit: Duration) -> Result<Ran> {
         match side {
-            Side::Quire => on_quire(&self.quire, &self.tests, program, limit),
+            Side::Quire => on_quire(&self.quire, self.linux.arch, program, limit),
             Side::Linux => {
                 let mut machine = Machine::new(self.linux.arch, self.linux.image.clone());
                 machine.command_line = linux::words(self.linux.arch, SCRIPT);
-                run(machine, &self.quire, &self.tests, program, limit)
+                run(machine, &self.quire, program, limit)
             }
         }
     }
 }
 
 /// The same on Quire alone.
-pub fn on_quire(built: &Built, tests: &Programs, program: &str, limit: Duration) -> Result<Ran> {
-    let mut machine = Machine::new(tests.arch, built.image.clone());
+pub fn on_quire(built: &Built, arch: Arch, program: &Program, limit: Duration) -> Result<Ran> {
+    let mut machine = Machine::new(arch, built.image.clone());
     machine.command_line = format!("quiet quire.noinput -- {SCRIPT}");
-    run(machine, built, tests, program, limit)
+    run(machine, built, program, limit)
 }
 
 /// Boots with a program and the [`script`] beside those of `built`.
-fn run(
-    mut machine: Machine,
-    built: &Built,
-    tests: &Programs,
-    program: &str,
-    limit: Duration,
-) -> Result<Ran> {
+fn run(mut machine: Machine, built: &Built, program: &Program, limit: Duration) -> Result<Ran> {
     let mut archive = default_archive(&built.programs)?;
-    let bytes = fs::read(tests.folder.join(program)).context(program.to_owned())?;
     archive.directory("mm")?;
-    archive.file(&format!("mm/{program}"), 0o755, &bytes)?;
+    for path in &program.files {
+        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        let name = path.file_name().unwrap_or_default().display();
+        archive.file(&format!("mm/{name}"), 0o755, &bytes)?;
+    }
     archive.file("mm/script", 0o644, script(program).as_bytes())?;
     let archive = Temporary::file("cpio", &archive.finish()?)?;
     machine.mem = MEMORY.to_owned();
@@ -75,7 +72,7 @@ fn run(
 }
 
 /// What the tests' own script prepares, as far as a kernel has it; then the program.
-fn script(program: &str) -> String {
+fn script(program: &Program) -> String {
     format!(
         "mkdir /dev/shm\n\
          mount tmpfs /dev/shm\n\
@@ -84,7 +81,7 @@ fn script(program: &str) -> String {
          cd /mm\n\
          {}\n\
          echo {ENDED}$?\n",
-        list::line(program)
+        program.lines
     )
 }
 
@@ -94,7 +91,11 @@ mod tests {
 
     #[test]
     fn the_script_ends_with_the_status() {
-        let script = script("cow");
+        let script = script(&Program {
+            name: "cow".to_owned(),
+            files: Vec::new(),
+            lines: "./cow".to_owned(),
+        });
         assert!(
             script.ends_with("./cow\necho compat: it ended with $?\n"),
             "{script}"

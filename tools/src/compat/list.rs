@@ -1,4 +1,5 @@
 //! Which programs are run, with which arguments.
+use super::suite::Program;
 use crate::UsageError;
 use crate::words;
 
@@ -33,16 +34,13 @@ pub fn left_out() -> String {
 }
 
 /// The programs to run of those that were built, in order.
-pub fn chosen<'a>(built: &'a [String], only: &[String]) -> Result<Vec<&'a str>, UsageError> {
+pub fn chosen<'a>(built: &'a [Program], only: &[String]) -> Result<Vec<&'a Program>, UsageError> {
     let left_out = |name: &str| LEFT_OUT.iter().any(|(program, _)| *program == name);
-    let mut all: Vec<&str> = built
-        .iter()
-        .map(String::as_str)
-        .filter(|name| !left_out(name))
-        .collect();
-    all.sort_unstable();
-    words::check("--only", only.iter().map(String::as_str), &all)?;
-    all.retain(|name| only.is_empty() || only.iter().any(|wanted| wanted == name));
+    let mut all: Vec<&Program> = built.iter().filter(|it| !left_out(&it.name)).collect();
+    all.sort_unstable_by_key(|it| &it.name);
+    let names: Vec<&str> = all.iter().map(|it| &*it.name).collect();
+    words::check("--only", only.iter().map(String::as_str), &names)?;
+    all.retain(|it| only.is_empty() || only.contains(&it.name));
     Ok(all)
 }
 
@@ -59,9 +57,17 @@ mod tests {
 
     #[test]
     fn what_is_run() {
-        let built = ["cow", "gup_test", "uffd-stress"].map(str::to_owned);
-        assert_eq!(chosen(&built, &[]).unwrap(), ["cow", "uffd-stress"]);
-        let only = |name: &str| chosen(&built, &[name.to_owned()]);
+        let built = ["uffd-stress", "cow", "gup_test"].map(|name| Program {
+            name: name.to_owned(),
+            files: Vec::new(),
+            lines: String::new(),
+        });
+        let chosen = |only: &[String]| {
+            let chosen = super::chosen(&built, only)?;
+            Ok::<Vec<_>, UsageError>(chosen.into_iter().map(|it| &*it.name).collect())
+        };
+        assert_eq!(chosen(&[]).unwrap(), ["cow", "uffd-stress"]);
+        let only = |name: &str| chosen(&[name.to_owned()]);
         assert_eq!(only("cow").unwrap(), ["cow"]);
         assert!(
             only("ufd-stress")

@@ -1,4 +1,6 @@
 //! Builds the tests for one machine: static programs, by the tests' own makefile.
+use super::list;
+use super::suite::{Program, Suite};
 use crate::arch::Arch;
 use crate::compilers;
 use crate::debian;
@@ -12,17 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-/// What was built.
-#[derive(Debug)]
-pub struct Programs {
-    /// For which machine.
-    pub arch: Arch,
-    /// Where it is.
-    pub folder: PathBuf,
-    /// By name.
-    pub names: Vec<String>,
-}
-
 /// Libraries that some of the tests want, as Debian's packages; of each, the headers and the
 /// archive.
 const LIBRARIES: [(&str, &[&str], &str); 2] = [
@@ -35,7 +26,7 @@ const LIBRARIES: [(&str, &[&str], &str); 2] = [
 ];
 
 /// Builds the tests, unless they are there. Those that cannot be built are said and left out.
-pub fn build(tests: &Tests, arch: Arch) -> Result<Programs> {
+pub fn build(tests: &Tests, arch: Arch) -> Result<Suite> {
     let folder = workspace::target().join("compat").join(arch.name());
     let mark = folder.join(ORIGIN);
     if fs::read_to_string(&mark).is_ok_and(|origin| origin == tests.origin) {
@@ -56,13 +47,13 @@ pub fn build(tests: &Tests, arch: Arch) -> Result<Programs> {
     });
     let made = made.context("cannot start make")?;
     let errors = String::from_utf8_lossy(&made.stderr);
-    let programs = programs(arch, folder)?;
-    ensure!(!programs.names.is_empty(), "none could be built:\n{errors}");
+    let suite = programs(arch, folder)?;
+    ensure!(!suite.programs.is_empty(), "none could be built:\n{errors}");
     for line in errors.lines().filter(|line| line.contains("error: ")) {
         eprintln!("run.sh: {arch}: {line}");
     }
     fs::write(mark, &tests.origin)?;
-    Ok(programs)
+    Ok(suite)
 }
 
 fn make(tests: &Tests, arch: Arch, out: &Path, libraries: &Path) -> Result<Command> {
@@ -112,18 +103,20 @@ fn libraries(arch: Arch, folder: &Path) -> Result<()> {
 }
 
 /// The programs in a folder that was built.
-fn programs(arch: Arch, folder: PathBuf) -> Result<Programs> {
+fn programs(arch: Arch, folder: PathBuf) -> Result<Suite> {
     let folder = folder.join("programs");
-    let mut names = Vec::new();
+    let mut programs = Vec::new();
     for entry in fs::read_dir(&folder)? {
         let entry = entry?;
-        if fs::read(entry.path()).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")) {
-            names.extend(entry.file_name().into_string());
+        if fs::read(entry.path()).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"))
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            programs.push(Program {
+                lines: list::line(&name),
+                name,
+                files: vec![entry.path()],
+            });
         }
     }
-    Ok(Programs {
-        arch,
-        folder,
-        names,
-    })
+    Ok(Suite { arch, programs })
 }

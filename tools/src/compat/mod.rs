@@ -1,17 +1,20 @@
 //! `./run.sh compat`: Linux's own tests of memory management, as programs of both kernels on the
-//! same machine, and in which tests Quire differs.
+//! same machine, and in which tests Quire differs; or tests of the Linux Test Project.
 mod boot;
 mod list;
+mod ltp;
 mod make;
 mod record;
 mod results;
 mod small;
+mod suite;
 mod table;
 
 pub use small::small_set;
 
+use crate::arch::Arch;
 use crate::args::{CompatArgs, Side};
-use crate::linux::{self, Tests};
+use crate::linux;
 use crate::progress::Bar;
 use crate::{build, guest, install, workers, workspace};
 use anyhow::{Context, Result};
@@ -21,6 +24,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use suite::{Program, Suite};
 
 /// Runs them and prints. That Quire differs is a result, not a failure. After ctrl-c, what is known
 /// until then is printed.
@@ -28,7 +32,10 @@ pub fn compat(args: &CompatArgs) -> Result<u8> {
     let json = writable("--json", args.json.as_deref())?;
     let markdown = writable("--markdown", args.markdown.as_deref())?;
     install::ensure_qemu(args.machines.arch.arches(), args.install.no_install)?;
-    let tests = linux::tests(args.renew)?;
+    let tests = match &args.ltp {
+        None => Tests::Linux(linux::tests(args.renew)?),
+        Some(tree) => Tests::Ltp(workspace::user_path(tree)),
+    };
     let kernels = kernels(args, &tests)?;
     let jobs = jobs(&kernels, args)?;
     let file = json.map(File::create).transpose().context("--json")?;
@@ -39,7 +46,7 @@ pub fn compat(args: &CompatArgs) -> Result<u8> {
     run(&jobs, args, &record)?;
     print!("{}", record.text());
     if args.only.is_empty() {
-        print!("{}", list::left_out());
+        print!("{}", tests.left_out());
     }
     if let Some(path) = markdown {
         let page = page(&tests, &kernels, &record);
@@ -53,12 +60,54 @@ fn writable(option: &str, path: Option<&Path>) -> Result<Option<PathBuf>> {
     Ok(path.transpose()?)
 }
 
+/// Where tests come from.
+enum Tests {
+    /// Linux's source.
+    Linux(linux::Tests),
+    /// A tree of LTP.
+    Ltp(PathBuf),
+}
+
+impl Tests {
+    /// Those for a machine; none if LTP was built for another one.
+    fn suite(&self, arch: Arch) -> Result<Suite> {
+        match self {
+            Tests::Linux(tests) => make::build(tests, arch),
+            Tests::Ltp(tree) => ltp::suite(tree, arch),
+        }
+    }
+    /// Whose they are.
+    fn origin(&self) -> &str {
+        match self {
+            Tests::Linux(tests) => &tests.origin,
+            Tests::Ltp(_) => "the Linux Test Project",
+        }
+    }
+    /// Which are not run, and why.
+    fn left_out(&self) -> String {
+        match self {
+            Tests::Linux(_) => list::left_out(),
+            Tests::Ltp(_) => String::new(),
+        }
+    }
+}
+
+/// The kernels of the machines that there are tests for.
 fn kernels(args: &CompatArgs, tests: &Tests) -> Result<Vec<Kernels>> {
-    let arches = args.machines.arch.arches();
-    let linux = linux::kernels(&args.linux, arches, args.renew)?;
-    let kernels = linux.into_iter().map(|linux| {
+    let arches = args.machines.arch.arches().iter();
+    let suites = arches.map(|arch| tests.suite(*arch));
+    let mut suites = suites.collect::<Result<Vec<_>>>()?;
+    suites.retain(|suite| !suite.programs.is_empty());
+    if let Tests::Ltp(tree) = tests
+        && suites.is_empty()
+    {
+        return Err(ltp::how_to_build(tree).into());
+    }
+    let arches: Vec<Arch> = suites.iter().map(|suite| suite.arch).collect();
+    let linux = linux::kernels(&args.linux, &arches, args.renew)?;
+    let kernels = linux.into_iter().zip(suites).map(|(linux, tests)| {
         Ok(Kernels {
-            tests: make::build(tests, linux.arch)?,
+            tests,
             quire: build::build(linux.arch, false)?,
             linux,
         })
@@ -69,14 +118,14 @@ fn kernels(args: &CompatArgs, tests: &Tests) -> Result<Vec<Kernels>> {
 /// A boot.
 struct Job<'a> {
     kernels: &'a Kernels,
-    program: &'a str,
+    program: &'a Program,
     side: Side,
 }
 
 fn jobs<'a>(kernels: &'a [Kernels], args: &CompatArgs) -> Result<Vec<Job<'a>>> {
     let mut jobs = Vec::new();
     for kernels in kernels {
-        for program in list::chosen(&kernels.tests.names, &args.only)? {
+        for program in list::chosen(&kernels.tests.programs, &args.only)? {
             jobs.extend(Side::ALL.map(|side| Job {
                 kernels,
                 program,
@@ -90,7 +139,8 @@ fn jobs<'a>(kernels: &'a [Kernels], args: &CompatArgs) -> Result<Vec<Job<'a>>> {
 fn run(jobs: &[Job<'_>], args: &CompatArgs, record: &Record) -> Result<()> {
     let limit = Duration::from_secs(args.timeout);
     let ran = workers::map(jobs, workers::of_machines(args.jobs), |job| {
-        let ran = job.kernels.run(job.side, job.program, limit)?;
+        let tests = job.program.files.len() as u32;
+        let ran = job.kernels.run(job.side, job.program, limit * tests)?;
         record.add(job, ran)
     });
     ran.into_iter().collect()
@@ -104,9 +154,9 @@ fn page(tests: &Tests, kernels: &[Kernels], record: &Record) -> String {
     });
     format!(
         "The tests are those of {}, built static.\n{}{}\n{}",
-        tests.origin,
+        tests.origin(),
         linux.collect::<String>(),
-        list::left_out(),
+        tests.left_out(),
         record.tables(table::markdown)
     )
 }

@@ -44,7 +44,7 @@ impl Record {
             let written = writeln!(file, "{}", line(job, &ran));
             written.context("--json: the file is cut")?;
         }
-        let key = (job.kernels.linux.arch, job.program.to_owned());
+        let key = (job.kernels.linux.arch, job.program.name.clone());
         state.ran.entry(key).or_default().insert(job.side, ran);
         Ok(())
     }
@@ -82,7 +82,7 @@ fn line(job: &Job<'_>, ran: &Ran) -> Value {
     json!({
         "arch": job.kernels.linux.arch.name(),
         "kernel": job.side.name(),
-        "program": job.program,
+        "program": job.program.name,
         "cut": ran.cut,
         "tests": ran.tests.iter().map(test).collect::<Vec<_>>(),
     })

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 /// What the script in the guest prints before the exit status of the program.
 pub const ENDED: &str = "compat: it ended with ";
+/// And where it runs several: before the name and the exit status of each.
+pub const EACH: &str = "compat: ";
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,32 @@ pub struct Counts {
 
 /// What kselftest programs exit with when nothing they test is there.
 const SKIP: u8 = 4;
+/// And those of LTP.
+const TCONF: u8 = 32;
+
+/// A result in KTAP.
+fn result(line: &str) -> Option<(&str, Verdict)> {
+    let Some(Line::Result(result)) = Line::read(line) else {
+        return None;
+    };
+    let verdict = match (result.note, result.ok) {
+        (Some(Note::Skip(_)), _) => Verdict::Skipped,
+        (_, true) => Verdict::Ok,
+        (_, false) => Verdict::Failed,
+    };
+    Some((result.name, verdict))
+}
+
+/// The end of one program of several.
+fn one_of_several(line: &str) -> Option<(&str, Verdict)> {
+    let (name, status) = line.strip_prefix(EACH)?.rsplit_once(": ")?;
+    let verdict = match status.trim().parse::<u8>().ok()? {
+        0 => Verdict::Ok,
+        TCONF => Verdict::Skipped,
+        _ => Verdict::Failed,
+    };
+    Some((name, verdict))
+}
 
 impl Ran {
     /// Reads a boot.
@@ -57,19 +85,14 @@ impl Ran {
                 status = text.trim().parse::<u8>().ok();
                 break;
             }
-            let Some(Line::Result(result)) = Line::read(line) else {
+            let Some((name, verdict)) = one_of_several(line).or_else(|| result(line)) else {
                 continue;
             };
-            let verdict = match (result.note, result.ok) {
-                (Some(Note::Skip(_)), _) => Verdict::Skipped,
-                (_, true) => Verdict::Ok,
-                (_, false) => Verdict::Failed,
-            };
-            let times: &mut usize = seen.entry(result.name.to_owned()).or_default();
+            let times: &mut usize = seen.entry(name.to_owned()).or_default();
             *times += 1;
             let name = match *times {
-                1 => result.name.to_owned(),
-                times => format!("{} ({times})", result.name),
+                1 => name.to_owned(),
+                times => format!("{name} ({times})"),
             };
             ran.tests.push((name, verdict));
         }
@@ -165,6 +188,21 @@ mod tests {
         }
         let ran = ran(&format!("ok 1 one\n{ENDED}139\n"));
         assert_eq!(ran.verdict("exit status"), Some(Verdict::Failed));
+    }
+
+    #[test]
+    fn several_programs_in_a_boot() {
+        let ran = ran(
+            "fork01.c:20: TPASS: a child: 0\ncompat: fork01: 0\ncompat: fork02: 32\ncompat: fork03: 2\n\
+             compat: it ended with 0\n",
+        );
+        let expected = [
+            ("fork01", Verdict::Ok),
+            ("fork02", Verdict::Skipped),
+            ("fork03", Verdict::Failed),
+        ];
+        let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict));
+        assert_eq!((&ran.tests[..], &ran.cut), (&expected[..], &None));
     }
 
     #[test]

@@ -74,16 +74,14 @@ impl Dynamic for Processes {
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
         let pid = parse_number(name).ok_or(Errno::ENOENT)?;
         // A thread's number works too, although it is not listed.
-        let process = task::find(pid)
-            .or_else(|| task::find_task(pid).map(|task| task.process().clone()))
-            .ok_or(Errno::ENOENT)?;
-        Ok(SubjectDir::entry(
-            Subject {
-                process,
-                task: None,
-            },
-            process::FILES,
-        ))
+        let (process, task) = match task::find(pid) {
+            Some(process) => (process, None),
+            None => {
+                let task = task::find_task(pid).ok_or(Errno::ENOENT)?;
+                (task.process().clone(), Some(task))
+            }
+        };
+        Ok(SubjectDir::entry(Subject { process, task }, process::FILES))
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 63 59  58    57    56    55     54   53   52      51   50 48 47        12 11  10   9 8    7     6     5    4  2      1     0
-//! ------ INVAL GUARD TRACK DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
+//! ------ INVAL UFFD  TRACK DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
 //! ```
 //! Bits 55 to 58 are reserved for software. Dirty is hardware's (D8.5.2): a leaf that may be
 //! written but is clean has DBM set and `AP[2]` (read-only) set; the first write clears `AP[2]`, by
@@ -48,8 +48,8 @@ pub mod bits {
     pub const SW_DIRTY: u64 = 1 << 55;
     /// Software: not written since soft-dirty was cleared.
     pub const SW_TRACKED: u64 = 1 << 56;
-    /// Software: a guard.
-    pub const SW_GUARD: u64 = 1 << 57;
+    /// Software: write-protected by userfaultfd.
+    pub const SW_UFFD: u64 = 1 << 57;
     /// Software: a leaf that hardware must not use (PROT_NONE); only looked at when `VALID` is
     /// clear.
     pub const SW_INVALID_LEAF: u64 = 1 << 58;
@@ -68,11 +68,11 @@ pub const MAIR_DEVICE: u64 = 1;
 pub const MAIR: u64 = 0xff | 0x04 << 8;
 
 /// Attributes that are a bit of software's, by how many places above the attribute's it stands.
-const SOFTWARE: Attrs = Attrs::TRACKED.union(Attrs::GUARD);
+const SOFTWARE: Attrs = Attrs::TRACKED.union(Attrs::UFFD_WP);
 const ABOVE: u32 = 47;
 const _: () = assert!(
     (Attrs::TRACKED.bits() as u64) << ABOVE == SW_TRACKED
-        && (Attrs::GUARD.bits() as u64) << ABOVE == SW_GUARD
+        && (Attrs::UFFD_WP.bits() as u64) << ABOVE == SW_UFFD
 );
 
 /// The entry format.
@@ -120,7 +120,7 @@ impl PteFormat for Format {
 
     #[inline]
     fn writable(raw: u64) -> u64 {
-        if raw & (VALID | SW_TRACKED | DBM) != VALID {
+        if raw & (VALID | SW_TRACKED | SW_UFFD | DBM) != VALID {
             return raw;
         }
         match raw & SW_DIRTY {

@@ -5,14 +5,14 @@ mod common;
 
 use arch_sim::{At, Options, Process, World};
 use common::*;
-use mm::Advice;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
 use mm::mutant::{self, Mutant};
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
-use mm::vma::Prot;
+use mm::vma::{Prot, VmaFlags};
+use mm::{Advice, Registration};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -26,6 +26,8 @@ const LIVE: &str = "break-before-make";
 /// And of a guard that lets something through.
 const OPEN: &str = "a guard is open";
 const FLUSH: &str = "missed flush";
+/// And of pages that userfaultfd protects for nobody.
+const ALONE: &str = "no monitor is told";
 /// And of memory that is at its new place too early.
 const TWICE: &str = "two places";
 /// And of entries where no VMA is.
@@ -154,6 +156,17 @@ fn guard<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
     p.advise(page(first), bytes, Advice::GuardInstall).unwrap();
 }
 
+/// Pages that a userfaultfd watches, the first of them write-protected.
+fn watch<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
+    let range = |n| VirtRange::new(page(first), page(first + n));
+    let with = Registration {
+        monitor: 1,
+        flags: VmaFlags::UFFD_WP,
+    };
+    p.userfault_register(range(BLOCK), with).unwrap();
+    p.userfault_protect(range(pages), true).unwrap();
+}
+
 /// The page is a guard still.
 fn check_guard<F: PteFormat>(w: &World<F>, p: &Process<F>, n: u64) {
     let read = w.load(0, p, page(n));
@@ -173,7 +186,7 @@ const PGD: u64 = 1 << 27;
 fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
     let start = VirtAddr(4 * PGD * PAGE_SIZE);
     let request = mm::MapRequest {
-        flags: mm::vma::VmaFlags::NORESERVE,
+        flags: VmaFlags::NORESERVE,
         ..anon(mm::Place::Fixed(start), PGD, RW)
     };
     p.map(request).unwrap();
@@ -439,6 +452,7 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
         }],
         Mutant::WriteOutside => vec![blocks(area, write_before), blocks(area, write_behind)],
         Mutant::WriteBeyond => vec![blocks(area, write_before)],
+        Mutant::ProtectWithoutUnfold => vec![blocks("non-uniform", |_, p| watch(p, 0, 4))],
         Mutant::SplitWithoutFlush => vec![huge(LIVE, |_, p| read_only(p, 3, 1))],
         Mutant::CollapseWithoutFlush => vec![Case {
             pages: HUGE,
@@ -536,6 +550,19 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             read_only(p, 8, 8);
             guard(p, 9, 2);
             writable(p, 8, 8);
+        })],
+        Mutant::InheritProtection => vec![blocks(ALONE, |w, p| {
+            watch(p, 0, 4);
+            let child = p.fork().unwrap();
+            w.check(&[p, &child], &[]);
+        })],
+        Mutant::MoveProtection => vec![blocks(ALONE, |_, p| {
+            watch(p, 0, 4);
+            move_to(p, 0, BLOCK, page(1000));
+        })],
+        Mutant::LeaveProtected => vec![blocks(ALONE, |_, p| {
+            watch(p, 0, 4);
+            p.userfault_forget(1);
         })],
         Mutant::KeepTagged => vec![blocks(FLUSH, child_ends)],
         Mutant::ReuseOutside => vec![blocks("its VMA is not", |w, p| {

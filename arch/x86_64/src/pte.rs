@@ -22,8 +22,8 @@ const GLOBAL: u64 = 1 << 8;
 const NO_ACCESS: u64 = 1 << 9;
 /// Bit 10 is the software's: not written since soft-dirty was cleared.
 const TRACKED: u64 = 1 << 10;
-/// Bit 11 is the software's: a guard.
-const GUARD: u64 = 1 << 11;
+/// Bit 11 is the software's: write-protected by userfaultfd.
+const UFFD_WP: u64 = 1 << 11;
 const NO_EXECUTE: u64 = 1 << 63;
 /// Bits 51:12. A large leaf has its PAT bit at 12 and reserved zeros above; both stay 0, as the
 /// frame is aligned to the level.
@@ -42,7 +42,7 @@ const PLAIN: [(u32, Attrs); 3] = [
             .union(Attrs::DIRTY)
             .union(Attrs::NO_ACCESS)
             .union(Attrs::TRACKED)
-            .union(Attrs::GUARD),
+            .union(Attrs::UFFD_WP),
     ),
     (5, Attrs::GLOBAL),
 ];
@@ -57,7 +57,7 @@ const _: () = assert!(
         && place(Attrs::DIRTY, 1) == DIRTY
         && place(Attrs::NO_ACCESS, 1) == NO_ACCESS
         && place(Attrs::TRACKED, 1) == TRACKED
-        && place(Attrs::GUARD, 1) == GUARD
+        && place(Attrs::UFFD_WP, 1) == UFFD_WP
         && place(Attrs::GLOBAL, 5) == GLOBAL
 );
 
@@ -101,7 +101,7 @@ impl PteFormat for Format {
 
     #[inline]
     fn writable(raw: u64) -> u64 {
-        match raw & (PRESENT | TRACKED) {
+        match raw & (PRESENT | TRACKED | UFFD_WP) {
             PRESENT => raw | WRITABLE,
             _ => raw,
         }

@@ -57,6 +57,12 @@ impl Folio {
     pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio, OutOfMemory> {
         Folio::copy_from(mm, from, Reserve::User)
     }
+    /// A page of private memory with these contents.
+    pub(crate) fn filled<M: Machine>(mm: &Mm<M>, bytes: &[u8]) -> Result<Folio, OutOfMemory> {
+        let folio = mm.alloc(Order(0), Kind::Anon, Reserve::User).map(Folio)?;
+        mm.machine().mem().write(folio.0.start(), bytes);
+        Ok(folio)
+    }
     /// The same, with the part of the reserve that this allocation may use.
     #[inline]
     pub(crate) fn copy_from<M: Machine>(

@@ -94,4 +94,4 @@ pub use space::{
 };
 pub use stat::{ROWS as COUNTERS, Stats};
 pub use table::kernel::KernelSpace;
-pub use verbs::RemapFlags;
+pub use verbs::{Content, Registration, RemapFlags};

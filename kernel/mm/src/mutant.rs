@@ -100,6 +100,14 @@ mutants! {
     ShareGuards,
     /// An area forgets, when it joins another, that there are guards.
     ForgetGuards,
+    /// userfaultfd protects a part of a folded block and the block stays folded.
+    ProtectWithoutUnfold,
+    /// A child starts with the write protection of its parent's monitor.
+    InheritProtection,
+    /// What moves keeps the write protection of a monitor that does not go with it.
+    MoveProtection,
+    /// A VMA that a monitor leaves keeps its write protection.
+    LeaveProtected,
     /// What was a page of zeros before the flush is dropped, whatever was written meanwhile.
     LookOnce,
     /// A CPU drains the page lists of others itself.

@@ -62,6 +62,8 @@ impl From<mm::Error> for Errno {
             Error::Again => Errno::EAGAIN,
             Error::Fault => Errno::EFAULT,
             Error::Perm => Errno::EPERM,
+            Error::NoEnt => Errno::ENOENT,
+            Error::Busy => Errno::EBUSY,
             Error::Interrupted => Errno::EINTR,
         }
     }

@@ -22,6 +22,12 @@ locks::named_ranks! {
     pub const PIPE: u8 = 160;
     pub const TTY: u8 = 165;
     pub const FUTEX: u8 = 170;
+    /// Which number is which userfaultfd.
+    pub const USERFAULTS: u8 = 172;
+    /// What a userfaultfd is asked.
+    pub const USERFAULT: u8 = 173;
+    /// What it is told of.
+    pub const USERFAULT_EVENTS: u8 = 174;
     pub const TIMERS: u8 = 175;
     /// Which files of a set may be ready: entered by what wakes a queue.
     pub const EPOLL_READY: u8 = 178;

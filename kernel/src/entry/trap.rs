@@ -11,6 +11,7 @@ use crate::base::stretch::Reason;
 use crate::base::uaccess;
 use crate::process::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::process::task::{self, Start, Task, Work};
+use crate::process::userfault::{self, Answer, Mode};
 use crate::sched::{Entry, kernel_lock, timers};
 use crate::{fs, pressure, sched, syscall};
 use alloc::sync::Arc;
@@ -224,7 +225,13 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
                 attempt += 1;
             }
+            Resolution::Poisoned => break SigInfo::fault(SIGBUS, abi::BUS_MCEERR_AR, addr.0),
             Resolution::Claimed if wait_for_claim(task) => {}
+            Resolution::Asks => match userfault::ask(task, addr, access, Mode::User) {
+                Answer::Again => {}
+                Answer::Refused => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
+                Answer::Interrupted => return,
+            },
             // It is to end.
             Resolution::NoMem | Resolution::Claimed => return,
         }
@@ -298,7 +305,11 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
         return false;
     };
     let mut resolution = resolve(&task, addr, access);
-    while resolution == Resolution::Claimed && wait_for_claim(&task) {
+    while match resolution {
+        Resolution::Claimed => wait_for_claim(&task),
+        Resolution::Asks => userfault::ask(&task, addr, access, Mode::Kernel) == Answer::Again,
+        _ => false,
+    } {
         resolution = resolve(&task, addr, access);
     }
     if resolution == Resolution::NoMem {

@@ -48,6 +48,8 @@ pub trait Caller {
     fn signal_group(pgid: Pid, signo: i32);
     /// The session of a process group that has members.
     fn session_of(pgid: Pid) -> Option<Pid>;
+    /// userfaultfd(2) without a check of the caller, who was let open its device.
+    fn userfaultfd(flags: u64) -> Result<u64>;
     /// Calls `f` with each address space once or more, in steps: the caller holds no lock.
     fn for_each_space(f: impl FnMut(&AddressSpace));
 }

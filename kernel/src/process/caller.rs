@@ -2,6 +2,7 @@
 
 use crate::base::Pid;
 use crate::base::above::Above;
+use crate::base::errno::Result;
 use crate::base::machine::AddressSpace;
 use crate::fs::caller::{Caller, Ids};
 use crate::fs::kinds::socket::Creator;
@@ -9,6 +10,7 @@ use crate::process::signal::{self, SigInfo};
 use crate::process::task::{
     Resource, current, for_each_space, is_orphaned, session_of, with_current,
 };
+use crate::process::userfault;
 use crate::sched;
 
 impl Caller for Above {
@@ -69,6 +71,11 @@ impl Caller for Above {
     #[inline]
     fn session_of(pgid: Pid) -> Option<Pid> {
         session_of(pgid)
+    }
+
+    #[inline]
+    fn userfaultfd(flags: u64) -> Result<u64> {
+        userfault::open(&current(), flags)
     }
 
     #[inline]

@@ -10,3 +10,4 @@ pub mod robust;
 pub mod signal;
 pub mod signalfd;
 pub mod task;
+pub mod userfault;

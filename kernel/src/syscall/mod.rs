@@ -237,6 +237,7 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::process_madvise => call.run(memory::process_madvise),
         Sysno::process_mrelease => call.run(memory::process_mrelease),
         Sysno::mincore => call.run(memory::mincore),
+        Sysno::userfaultfd => call.run(memory::userfaultfd),
         Sysno::msync => call.run(memory::msync),
         Sysno::mlock => call.run(memory::mlock),
         Sysno::mlock2 => call.run(memory::mlock2),

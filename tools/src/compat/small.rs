@@ -11,19 +11,22 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Programs of which no test fails on Quire.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 15] = [
     "cow",
     "droppable",
     "madv_populate",
     "map_fixed_noreplace",
     "map_populate",
     "mdwe_test",
+    "mkdirty",
     "mlock2-tests",
     "mrelease_test",
     "mremap_dontunmap",
     "mseal_test",
     "prctl_thp_disable",
     "process_madv",
+    "uffd-stress",
+    "uffd-unit-tests",
 ];
 
 const LIMIT: Duration = Duration::from_secs(120);

@@ -198,6 +198,9 @@ impl<F: PteFormat> Sim<F> {
     }
 }
 
+/// Bits that the hardware ignores.
+const SOFTWARE: Attrs = Attrs::TRACKED.union(Attrs::UFFD_WP);
+
 /// The meaning of an entry to the hardware.
 fn what<F: PteFormat>(raw: u64, position: TablePosition) -> What {
     let above = if position.read_only {
@@ -210,7 +213,7 @@ fn what<F: PteFormat>(raw: u64, position: TablePosition) -> What {
         Entry::Table(pfn) => What::Table(pfn, false),
         Entry::Shared(pfn) => What::Table(pfn, true),
         Entry::Leaf { attrs, .. } if attrs.contains(Attrs::NO_ACCESS) => What::Nothing,
-        Entry::Leaf { pfn, attrs } => What::Leaf(pfn, attrs - USED - Attrs::TRACKED - above),
+        Entry::Leaf { pfn, attrs } => What::Leaf(pfn, attrs - USED - SOFTWARE - above),
     }
 }
 

@@ -18,6 +18,12 @@ impl Model {
         }
     }
 
+    /// Populating writes, which ends write protection, to some of these pages.
+    pub(super) fn forget_protection(&mut self, at: u64, len: u64) {
+        let pages = self.pages.range_mut(at..at + len);
+        pages.for_each(|(_, page)| page.protected = None);
+    }
+
     /// Which pages MADV_DONTNEED or MADV_FREE drops; the second does it at once here. Locked ones
     /// stay.
     pub(super) fn dropped(
@@ -81,6 +87,7 @@ impl<F: PteFormat> Bench<F> {
             page.guard = install;
             if install {
                 page.discard();
+                page.protected = Some(false);
             }
         }
     }
@@ -89,7 +96,7 @@ impl<F: PteFormat> Bench<F> {
     fn advise_unseen(
         &self,
         process: &Process<F>,
-        model: &Model,
+        model: &mut Model,
         (at, len): (u64, u64),
         advice: Advice,
     ) {
@@ -103,6 +110,9 @@ impl<F: PteFormat> Bench<F> {
             return;
         }
         let result = process.advise(self.start(at), self.bytes(len), advice);
+        if populates {
+            model.forget_protection(at, len);
+        }
         let cold = advice == Advice::Cold;
         let (_, expected) = model.reach(at, len, |page| cold && page.area.locked);
         assert_eq!(result, expected);
@@ -137,6 +147,7 @@ impl<F: PteFormat> Bench<F> {
         let result = process.mlock(self.start(at), self.bytes(len), true, on_fault);
         assert_eq!(result, expected);
         model.set_locked(at, len, true);
+        model.forget_protection(at, len);
     }
 
     pub(super) fn unlock(&self, process: &Process<F>, model: &mut Model, at: u64, len: u64) {

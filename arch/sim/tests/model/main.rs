@@ -12,6 +12,7 @@ mod play;
 mod remap;
 mod steps;
 mod verbs;
+mod watch;
 
 use arch_sim::{Options, Process, Sim, World};
 use common::*;
@@ -107,6 +108,7 @@ impl<F: PteFormat> Bench<F> {
         let (_, model) = self.processes[p].as_mut().expect("it ran");
         let page = model.pages.get_mut(&n).expect("it is mapped");
         page.written = true;
+        page.protected = Some(false);
         match &mut page.backing {
             Backed::Anon(b) => *b = byte,
             Backed::Private(_, _, own) => *own = Some(byte),
@@ -166,6 +168,7 @@ impl<F: PteFormat> Bench<F> {
             | Step::Lock(p, ..)
             | Step::Unlock(p, ..)
             | Step::Guard(p, ..)
+            | Step::Watch(p, ..)
             | Step::DontNeed(p, ..) => {
                 if let Some((process, mut model)) = self.processes[p as usize].take() {
                     self.change(&process, &mut model, step);
@@ -217,6 +220,7 @@ impl<F: PteFormat> Bench<F> {
         self.world
             .check(&spaces, &self.objects.iter().collect::<Vec<_>>());
         self.check_usage();
+        self.check_protection();
         self.check_pins();
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Page {
     pub area: Area,
     /// MADV_GUARD_INSTALL.
     pub guard: bool,
+    /// Whether a userfaultfd write-protects it, asynchronously; `None`: that is not known.
+    pub protected: Option<bool>,
     /// Soft-dirty must say so. Where it is not, it may say so all the same: areas are joined.
     pub written: bool,
 }
@@ -63,11 +65,15 @@ impl Page {
             backing,
             area,
             guard: false,
+            protected: Some(false),
             written: true,
         }
     }
-    /// What was mapped goes; a guard stays.
+    /// What was mapped goes; a guard stays, and in memory of objects the write protection.
     pub fn discard(&mut self) {
+        if matches!(self.backing, Backed::Anon(_)) {
+            self.protected = Some(false);
+        }
         self.backing = self.backing.dropped();
         self.written = false;
     }
@@ -90,6 +96,7 @@ impl Model {
         child.pages.retain(|_, page| !page.area.absent_in_child);
         for page in child.pages.values_mut() {
             page.area.locked = false;
+            page.protected = Some(false);
             if page.area.zero_in_child {
                 page.discard();
                 page.guard = false;
@@ -133,6 +140,7 @@ impl Model {
             let grown = Page {
                 backing: Backed::Anon(0),
                 guard: false,
+                protected: Some(false),
                 written: false,
                 ..above
             };

@@ -33,6 +33,9 @@ impl<F: PteFormat> Bench<F> {
             return;
         };
         let page = model.pages.get_mut(&n).expect("it was pinned");
+        if lasts {
+            page.protected = Some(false);
+        }
         // A pin that lasts is for writing.
         if let (true, Backed::Private(o, index, own @ None)) = (lasts, &mut page.backing) {
             *own = Some(self.contents[*o][*index as usize]);

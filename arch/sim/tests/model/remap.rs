@@ -99,6 +99,7 @@ impl Model {
                 };
                 let moved = Page {
                     written: true,
+                    protected: Some(false),
                     ..page
                 };
                 self.pages.insert(to + n, moved);
@@ -107,6 +108,7 @@ impl Model {
                     left.into_iter().for_each(|page| {
                         page.discard();
                         page.guard = false;
+                        page.protected = Some(false);
                     });
                 } else {
                     self.pages.remove(&(from + n));

@@ -89,6 +89,8 @@ pub enum Step {
     Unlock(u8, u64, u64),
     /// MADV_GUARD_INSTALL, or MADV_GUARD_REMOVE.
     Guard(u8, u64, u64, bool),
+    /// A userfaultfd write-protects pages asynchronously, or watches them no more.
+    Watch(u8, u64, u64, bool),
     /// What was written must say so; then 4 is written to clear_refs.
     ClearDirty(u8),
     /// A page is dropped and written again while only frames at one end of a part of RAM are free.
@@ -237,6 +239,7 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         1 => (p.clone(), at.clone(), len.clone(), any::<bool>()).prop_map(|(p, a, n, f)| Step::Lock(p, a, n, f)),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Unlock(p, a, n)),
         3 => (p.clone(), at.clone(), len.clone(), prop::bool::weighted(0.6)).prop_map(|(p, a, n, i)| Step::Guard(p, a, n, i)),
+        4 => (p.clone(), at.clone(), len.clone(), prop::bool::weighted(0.8)).prop_map(|(p, a, n, on)| Step::Watch(p, a, n, on)),
         5 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
         1 => sizes().prop_map(Step::Sizes),
         2 => turn(),

@@ -79,7 +79,10 @@ impl<F: PteFormat> Bench<F> {
                     expected
                 );
                 for n in at..hole.unwrap_or(at + len) {
-                    model.pages.get_mut(&n).expect("before the hole").prot = prot;
+                    let page = model.pages.get_mut(&n).expect("before the hole");
+                    page.prot = prot;
+                    // What is locked is populated when it becomes writable.
+                    page.protected = page.protected.filter(|_| !page.area.locked);
                 }
             }
             Step::DontNeed(_, at, len) => self.advise(process, model, (at, len), Advice::DontNeed),
@@ -89,6 +92,7 @@ impl<F: PteFormat> Bench<F> {
             Step::Guard(_, at, len, install) => {
                 self.advise_guards(process, model, (at, len), install)
             }
+            Step::Watch(_, at, len, on) => self.watch(process, model, (at, len), on),
             Step::Remap(_, ref remap) => self.remap(process, model, remap),
             _ => unreachable!("not a change"),
         }

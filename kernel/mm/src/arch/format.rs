@@ -50,8 +50,8 @@ pub trait PteFormat: Send + Sync + 'static {
     fn frame(raw: u64) -> Pfn;
     /// A leaf's bits without WRITE; ACCESSED and DIRTY stay.
     fn read_only(raw: u64) -> u64;
-    /// A leaf's bits with WRITE, ACCESSED and DIRTY as before. PROT_NONE and soft-dirty leaves are
-    /// unchanged.
+    /// A leaf's bits with WRITE, ACCESSED and DIRTY as before. Leaves of PROT_NONE, soft-dirty and
+    /// write-protected ones are unchanged.
     fn writable(raw: u64) -> u64;
     /// Whether the walker has no bit left to set in a read-only leaf: accessed.
     fn is_still(raw: u64) -> bool;

@@ -87,9 +87,10 @@ bitflags! {
         /// Software bit: not written since soft-dirty was cleared, so WRITE is not set until a
         /// write faults. Meaningful only in a tracked VMA; fresh entries lack it.
         const TRACKED = 1 << 9;
-        /// Software bit, beside NO_ACCESS on the zero page: a guard (`table::guard`), which refuses
-        /// every access whatever the VMA allows.
-        const GUARD = 1 << 10;
+        /// Software bit: write-protected by userfaultfd (`table::userfault`), so WRITE is not set.
+        const UFFD_WP = 1 << 10;
+        /// No page but a marker (`table::marker`), as no page of a program is global.
+        const MARKER = Self::NO_ACCESS.bits() | Self::GLOBAL.bits();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::manager::Mm;
 use crate::object::Object;
 use crate::own::{MmId, Owner};
 use crate::space::{AddressSpace, Inner};
-use crate::table::{GUARD, Leaf, Node, validate_contpte};
+use crate::table::{Leaf, Marker, Node, validate_contpte};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -211,18 +211,31 @@ impl<M: Machine> Tally<'_, M> {
         assert_eq!(counted, [anon, file, shmem], "RSS of a space");
     }
 
-    /// Checks a guard.
-    fn guard(&self, vma: &Vma<M>, leaf: &Leaf) {
+    /// Checks a marker.
+    fn marker(&self, vma: &Vma<M>, leaf: &Leaf, marker: Marker) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
         assert!(
-            attrs - Attrs::TRACKED == GUARD && pfn == self.mm.zero_page(),
-            "the guard at {va:?} is {attrs:?} on {pfn:?}"
+            attrs - Attrs::TRACKED == marker.attrs() && pfn == self.mm.zero_page(),
+            "the marker at {va:?} is {attrs:?} on {pfn:?}"
         );
         assert!(
-            vma.flags.contains(VmaFlags::GUARDED),
+            marker != Marker::Guard || vma.flags.contains(VmaFlags::GUARDED),
             "a guard in an area without guards, at {va:?}"
         );
-        assert!(leaf.sharers == 0, "a guard in a shared table, at {va:?}");
+        assert!(leaf.sharers == 0, "a marker in a shared table, at {va:?}");
+    }
+
+    /// Checks whether a leaf may be write-protected by userfaultfd.
+    fn write_protection(&self, vma: &Vma<M>, leaf: &Leaf) {
+        let Leaf { va, attrs, .. } = *leaf;
+        assert!(
+            vma.flags.contains(VmaFlags::UFFD_WP) && leaf.sharers == 0,
+            "{va:?} is write-protected, and no monitor is told of writes"
+        );
+        assert!(
+            !attrs.contains(Attrs::WRITE),
+            "{va:?} is write-protected and writable"
+        );
     }
 
     /// Checks a leaf against its VMA and its folio; its references are `owner`'s, or already
@@ -230,8 +243,11 @@ impl<M: Machine> Tally<'_, M> {
     fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: Option<&Owner>) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
-        if attrs.contains(Attrs::GUARD) {
-            return self.guard(vma, leaf);
+        if attrs.contains(Attrs::UFFD_WP) {
+            self.write_protection(vma, leaf);
+        }
+        if let Some(marker) = Marker::of(attrs) {
+            return self.marker(vma, leaf, marker);
         }
         let writable = attrs.contains(Attrs::WRITE);
         let fixed = Attrs::USER | Attrs::EXEC | Attrs::NO_ACCESS | Attrs::GLOBAL | Attrs::DEVICE;

@@ -28,7 +28,7 @@ use crate::space::{AddressSpace, Reading, Rss};
 use crate::stat::Event;
 use crate::table::Cursor;
 use crate::thp::{PMD_ORDER, policy::block};
-use crate::vma::{Backing, Vma};
+use crate::vma::{Backing, Vma, VmaFlags};
 
 /// The largest order of a folio in a PTE table.
 const BELOW_PMD: Order = Order(PMD_ORDER.0 - 1);
@@ -42,9 +42,11 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Whether faults and advice there change no more than entries, but for the first write.
+/// Whether faults and advice there change no more than entries, but for the first write, and ask no
+/// monitor.
 pub(crate) fn only_entries<M: Machine>(vma: &Vma<M>) -> bool {
-    matches!(vma.backing, Backing::Anon) && !vma.shared()
+    let others = VmaFlags::SHARED | VmaFlags::UFFD;
+    matches!(vma.backing, Backing::Anon) && !vma.flags.intersects(others)
 }
 
 impl<M: Machine> Reading<'_, M> {

@@ -9,6 +9,7 @@ use crate::object::Object;
 use crate::stat::Event;
 use crate::table::Cursor;
 use crate::thp::policy::block;
+use crate::vma::VmaFlags;
 use alloc::sync::Arc;
 
 /// Fault-around window: 16 pages (Linux: fault_around_bytes).
@@ -43,7 +44,8 @@ impl<M: Machine> Fault<'_, M> {
         } else {
             cursor.install_page(folio.into_pfn(), self.attrs());
             self.rss.add(self.vma, 0, 1);
-            if self.access != Access::Write {
+            let alone = VmaFlags::UFFD_WP | VmaFlags::UFFD_MINOR;
+            if self.access != Access::Write && !self.vma.flags.intersects(alone) {
                 self.map_around(cursor, &object, index);
             }
         }

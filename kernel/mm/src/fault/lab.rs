@@ -136,8 +136,8 @@ impl<M: Machine> Page for Given<'_, '_, M> {
         let entry = self.at(|cursor, _| match cursor.leaf() {
             None if cursor.is_shared() => Entry::Gone,
             None => Entry::Absent,
-            // Maps the page of zeros, too, and nothing may be put in its place.
-            Some(leaf) if leaf.attrs.contains(Attrs::GUARD) => Entry::Gone,
+            // Markers map the page of zeros, too, and nothing may be put in their place.
+            Some(leaf) if leaf.attrs.contains(Attrs::MARKER) => Entry::Gone,
             Some(leaf) if leaf.pfn == zeros => Entry::Zeros,
             Some(_) => Entry::Own,
         });

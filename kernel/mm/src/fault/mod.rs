@@ -14,10 +14,13 @@ mod pin;
 mod populate;
 mod resolve;
 mod stack;
+mod userfault;
 
 pub(crate) use beside::only_entries;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
+pub(crate) use resolve::attrs as fresh_attrs;
+pub use userfault::{Asked, Question};
 
 /// Kind of the faulting access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,10 @@ pub enum Resolution {
     Denied,
     /// SIGBUS, BUS_ADRERR: past the end of the object.
     Bus,
+    /// SIGBUS, BUS_MCEERR_AR: a page that UFFDIO_POISON took away.
+    Poisoned,
+    /// The VMA's monitor decides ([`crate::AddressSpace::asked`]); to be tried again then.
+    Asks,
     /// Out of memory: for the OOM killer.
     NoMem,
     /// Not possible with the VMAs that a verb has left for a pause: to be tried again after

@@ -154,6 +154,6 @@ fn ready_until<M: Machine>(
 ) -> Option<VirtAddr> {
     let leaf = Cursor::new(mm, table, va).leaf()?;
     let ready = access != Access::Write || leaf.attrs.contains(Attrs::WRITE);
-    let ready = ready && !leaf.attrs.contains(Attrs::GUARD);
+    let ready = ready && !leaf.attrs.contains(Attrs::MARKER);
     ready.then(|| va.align_down(leaf.level.bytes()) + leaf.level.bytes())
 }

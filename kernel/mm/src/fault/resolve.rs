@@ -8,7 +8,7 @@ use crate::arch::{Attrs, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
 use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf};
+use crate::table::{Cursor, Leaf, MARKED};
 use crate::thp::{PMD_ORDER, Permit};
 use crate::tlb::Gather;
 use crate::vma::{Prot, Vma, VmaFlags};
@@ -222,6 +222,9 @@ impl<M: Machine> Fault<'_, M> {
         let found = cursor.leaf();
         match &found {
             None if cursor.is_shared() => self.shared_table(cursor),
+            None if self.vma.flags.intersects(VmaFlags::UFFD) && self.hole_asks() => {
+                Err(Stop::Failed(Resolution::Asks))
+            }
             None if self.vma.object_page(self.va).is_some() => self.object_page(cursor),
             None => self.anon_page(cursor),
             Some(leaf) => self.present(cursor, leaf),
@@ -258,8 +261,8 @@ impl<M: Machine> Fault<'_, M> {
         if self.is_enough(leaf) {
             return Ok(leaf.pfn);
         }
-        if leaf.attrs.contains(Attrs::GUARD) {
-            return Err(Stop::Failed(Resolution::Guard));
+        if leaf.attrs.intersects(MARKED) {
+            return self.marked(cursor, leaf);
         }
         if self.breaks_cow(leaf) {
             return self.break_cow(cursor, leaf);
@@ -299,7 +302,7 @@ impl<M: Machine> Fault<'_, M> {
 
 /// Attributes of a fresh entry for an access: accessed, and if written dirty and writable.
 #[inline(always)]
-pub(super) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
+pub(crate) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
     let used = vma.attrs() | Attrs::ACCESSED;
     let writable = vma.prot.contains(Prot::WRITE);
     match access {

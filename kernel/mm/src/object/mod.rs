@@ -203,6 +203,48 @@ impl<M: Machine> Object<M> {
         Ok(pfn.map(|pfn| Folio::share(&self.mm, pfn)))
     }
 
+    /// Whether the page at `index` lies before the end.
+    pub(crate) fn covers(&self, index: u64) -> bool {
+        index < self.len().div_ceil(PAGE_SIZE)
+    }
+    /// Whether the page at `index` lies before the end and is not there.
+    pub(crate) fn is_hole(&self, index: u64) -> bool {
+        let inner = self.inner.lock();
+        index < inner.len.div_ceil(PAGE_SIZE) && !inner.pages.contains_key(&index)
+    }
+    /// Whether the page at `index` is there.
+    pub(crate) fn has_page(&self, index: u64) -> bool {
+        self.inner.lock().pages.contains_key(&index)
+    }
+    /// A reference to the page at `index`, if it is there.
+    pub(crate) fn page_if_there(&self, index: u64) -> Option<Folio> {
+        let inner = self.inner.lock();
+        let pfn = inner.pages.get(&index)?;
+        Some(Folio::share(&self.mm, *pfn))
+    }
+    /// A reference to a new page at `index`, with these contents or zeros. `Ok(Err(true))`: there
+    /// is one; `Ok(Err(false))`: it lies past the end, or the pool is used up.
+    pub(crate) fn fill_hole(
+        &self,
+        index: u64,
+        bytes: Option<&[u8]>,
+    ) -> Result<Result<Folio, bool>, OutOfMemory> {
+        let mut inner = self.inner.lock();
+        if index >= inner.len.div_ceil(PAGE_SIZE) {
+            return Ok(Err(false));
+        }
+        if inner.pages.contains_key(&index) {
+            return Ok(Err(true));
+        }
+        let Some(pfn) = self.page_in(&mut inner, index, bytes.is_some())? else {
+            return Ok(Err(false));
+        };
+        if let Some(bytes) = bytes {
+            self.mm.machine().mem().write(pfn.start(), bytes);
+        }
+        Ok(Ok(Folio::share(&self.mm, pfn)))
+    }
+
     /// Calls `f` with each page that is there in `first..end` (and before the object's end), in
     /// order, until `f` returns `false`. `f` may take references: the object holds the page
     /// meanwhile.

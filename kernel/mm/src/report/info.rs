@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
-use crate::table::{Leaf, step};
+use crate::table::{Leaf, Marker, step};
 use crate::vma::{Vma, VmaFlags};
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -83,6 +83,7 @@ impl<M: Machine> AddressSpace<M> {
             let absent = PageInfo {
                 mapped: true,
                 soft_dirty: !tracked,
+                tracks_writes: vma.is_protected_async(),
                 ..PageInfo::default()
             };
             words[index(part.start)..index(part.end)].fill(word(&absent));
@@ -91,6 +92,7 @@ impl<M: Machine> AddressSpace<M> {
                     let clean = leaf.attrs.contains(Attrs::TRACKED);
                     let mut info = PageInfo {
                         soft_dirty: !(tracked && clean),
+                        tracks_writes: absent.tracks_writes,
                         ..self.describe(&leaf)
                     };
                     for into in &mut words[index(leaf.va)..][..leaf.pages as usize] {
@@ -103,10 +105,13 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     fn describe(&self, leaf: &Leaf) -> PageInfo {
-        if leaf.attrs.contains(Attrs::GUARD) {
+        let write_protected = leaf.attrs.contains(Attrs::UFFD_WP);
+        if let Some(marker) = Marker::of(leaf.attrs) {
             return PageInfo {
                 mapped: true,
-                guard: true,
+                guard: marker == Marker::Guard,
+                marked: marker != Marker::Guard,
+                write_protected,
                 ..PageInfo::default()
             };
         }
@@ -128,6 +133,9 @@ impl<M: Machine> AddressSpace<M> {
             dirty: leaf.attrs.contains(Attrs::DIRTY),
             zero_page: kind == Kind::Kernel,
             guard: false,
+            marked: false,
+            write_protected,
+            tracks_writes: false,
             soft_dirty: false,
         }
     }
@@ -176,7 +184,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         inner.root().for_each_leaf(range, &mut |leaf| {
             let first = index(leaf.va);
-            let present = !leaf.attrs.contains(Attrs::GUARD);
+            let present = !leaf.attrs.contains(Attrs::MARKER);
             into[first..first + leaf.pages as usize].fill(present.into());
         });
         Ok(())

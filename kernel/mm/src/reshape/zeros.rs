@@ -18,14 +18,16 @@ type Zeros = [bool; PMD_ORDER.pages() as usize];
 
 impl<M: Machine> Locked<'_, M> {
     /// Unmaps the small private pages in `range`, at most one table's, that hold zeros only. Those
-    /// of locked VMAs stay, and all while there are pins: who has one may write.
+    /// of VMAs that are locked or have a monitor stay, and all while there are pins: who has one
+    /// may write.
     pub(super) fn drop_zeros(&mut self, range: VirtRange) {
         let mut rest = range;
         while self.mm().pins() == 0
             && let Some(slot) = self.vmas.from(rest.start)
             && let Some(part) = self.vmas.get(slot).range.intersection(&rest)
         {
-            if !self.vmas.get(slot).flags.contains(VmaFlags::LOCKED) {
+            let stays = VmaFlags::LOCKED | VmaFlags::UFFD;
+            if !self.vmas.get(slot).flags.intersects(stays) {
                 self.drop_zeros_of(slot, part);
             }
             rest.start = part.end;

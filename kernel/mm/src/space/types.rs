@@ -24,6 +24,10 @@ pub enum Error {
     Fault,
     /// EPERM
     Perm,
+    /// ENOENT
+    NoEnt,
+    /// EBUSY
+    Busy,
     /// The thread is to end; the rest was not done.
     Interrupted,
 }
@@ -250,6 +254,12 @@ pub struct PageInfo {
     pub zero_page: bool,
     /// Whether it is a guard, which is not present.
     pub guard: bool,
+    /// Whether it is another marker, which is not present: write-protected, or poisoned.
+    pub marked: bool,
+    /// Whether userfaultfd write-protects it, present or not.
+    pub write_protected: bool,
+    /// Whether its VMA is write-protected asynchronously.
+    pub tracks_writes: bool,
     /// Whether it counts as written since [`AddressSpace::clear_soft_dirty`](super::AddressSpace),
     /// present or not.
     pub soft_dirty: bool,

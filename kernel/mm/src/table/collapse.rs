@@ -1,6 +1,7 @@
 //! Collapse: copies the pages of one PTE table to one folio under a PMD leaf, whichever folios they
 //! were in.
 
+use super::MARKED;
 use super::edit::{Edit, Entries};
 use super::node::Node;
 use super::walk::leaf_tables;
@@ -23,8 +24,8 @@ pub struct Census {
     pub shared: u32,
     /// Pages that may be pinned.
     pub pinned: u32,
-    /// Whether there is a guard: no collapse.
-    pub guarded: bool,
+    /// Whether there is a marker or a page that userfaultfd write-protects: no collapse.
+    pub marked: bool,
     /// Whether there is a PMD leaf or other memory: no collapse.
     pub other: bool,
 }
@@ -40,6 +41,7 @@ impl<M: Machine> Node<'_, M> {
             };
             for (va, run) in table.runs(leaves.part) {
                 let pages = run.n as u32;
+                found.marked |= run.attrs.intersects(MARKED);
                 match run.kind {
                     Kind::Anon => {
                         found.anon += pages;
@@ -52,7 +54,7 @@ impl<M: Machine> Node<'_, M> {
                             found.pinned += pages;
                         }
                     }
-                    Kind::Kernel => found.guarded |= run.attrs.contains(Attrs::GUARD),
+                    Kind::Kernel => {}
                     _ => found.other = true,
                 }
             }

@@ -120,7 +120,7 @@ impl<M: Machine> Cursor<'_, M> {
                 .present(index)
                 .is_some_and(|Present { pfn, attrs, raw }| {
                     pfn == head + first
-                        && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED)
+                        && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED | Attrs::UFFD_WP)
                         && self.alike_and_used(index, raw, pages)
                 })
     }

@@ -1,30 +1,27 @@
 //! Guards (MADV_GUARD_INSTALL): entries that refuse every access until they are removed, whatever
 //! the VMA allows.
 //!
-//! A guard is a leaf of the zero page that the hardware takes for invalid ([`Attrs::GUARD`]). It
-//! has no references, and most of what copies, moves or counts leaves treats it as any other. Where
-//! it differs:
+//! A guard is a marker ([`super::marker`]). Where it differs from the leaves of pages:
 //! - A fault on it fails.
 //! - mprotect leaves it as it is.
 //! - Page advice and truncation leave it ([`super::Zap::keep_guards`]); unmapping removes it.
 //! - Its table is not shared by a fork (`share`): its VMA has `VmaFlags::GUARDED`.
 
 use super::edit::Edit;
+use super::marker::Marker;
 use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
 use super::{Budget, Cursor, budget, share};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine, PhysMem};
+use crate::arch::{Level, Machine, PhysMem};
 use crate::manager::OutOfMemory;
 use core::convert::Infallible;
-
-/// Attributes of a guard.
-pub(crate) const GUARD: Attrs = Attrs::GUARD.union(Attrs::NO_ACCESS);
 
 /// Whether an entry is a guard. Out of line: zaps ask it of few entries.
 #[inline(never)]
 pub(super) fn is_guard<M: Machine>(raw: u64) -> bool {
-    leaf_of::<M>(raw, Level::Pte).is_some_and(|leaf| leaf.attrs.contains(Attrs::GUARD))
+    let leaf = leaf_of::<M>(raw, Level::Pte);
+    leaf.is_some_and(|leaf| Marker::of(leaf.attrs) == Some(Marker::Guard))
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
@@ -61,7 +58,7 @@ impl<M: Machine> PteTable<'_, M> {
             "{part:?} is mapped"
         );
         for index in span {
-            self.write_leaf(index, self.mm.zero_page(), GUARD);
+            self.write_leaf(index, self.mm.zero_page(), Marker::Guard.attrs());
         }
         self.gained(part.pages() as u32);
         share::note_zeros(self);

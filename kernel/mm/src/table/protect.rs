@@ -13,8 +13,9 @@ use crate::stat::Event;
 use core::convert::Infallible;
 use core::ops::Range;
 
-/// Attributes that stay. TRACKED pages must still fault on the first write.
-const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY).union(Attrs::TRACKED);
+/// Attributes that stay. Pages with TRACKED or UFFD_WP must still fault on the first write.
+const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY).union(ASKS);
+const ASKS: Attrs = Attrs::TRACKED.union(Attrs::UFFD_WP);
 
 /// Attributes that a VMA allows.
 #[derive(Clone, Copy, Debug)]
@@ -163,10 +164,10 @@ impl<'a, M: Machine> Setter<'a, M> {
     }
 }
 
-/// `attrs` with what stays of the `old` ones: all of a guard's.
+/// `attrs` with what stays of the `old` ones: all of a marker's.
 #[inline(always)]
 fn with_use(attrs: Attrs, old: Attrs) -> Attrs {
-    if old.contains(Attrs::GUARD) && !mutant::on(Mutant::OpenGuards) {
+    if old.contains(Attrs::MARKER) && !mutant::on(Mutant::OpenGuards) {
         return old;
     }
     attrs | old & (USED | Attrs::CONTIG)
@@ -201,9 +202,8 @@ fn forbid<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attr
 
 /// The new attributes of a leaf, less ACCESSED and DIRTY.
 fn new_attrs<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, rights: Rights) -> Attrs {
-    let write = rights.writable
-        && !leaf.attrs.contains(Attrs::TRACKED)
-        && (rights.shared || mm.owns(owner, leaf));
+    let write =
+        rights.writable && !leaf.attrs.intersects(ASKS) && (rights.shared || mm.owns(owner, leaf));
     let write = if write { Attrs::WRITE } else { Attrs::empty() };
     rights.base | write
 }

@@ -244,7 +244,11 @@ impl<M: Machine> Locked<'_, M> {
             budget: *budget,
             ..Zap::default()
         };
-        let zapped = self.edit(|edit| edit.zap_part(part, &mut zap));
+        let marks = self.vmas.get(slot).keeps_marks();
+        let zapped = self.edit(|edit| match marks && keep_guards {
+            true => Ok(edit.uffd_zap_some(part, &mut zap)),
+            false => edit.zap_part(part, &mut zap),
+        });
         let Inner { vmas, rss, .. } = &mut **self;
         rss.sub(vmas.get(slot), &zap);
         *budget = zap.budget;

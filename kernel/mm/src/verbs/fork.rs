@@ -10,6 +10,7 @@ use crate::switch::ForkBy;
 use crate::table::{Budget, ForkCopy};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
+use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
     /// Copies the space for a child: private pages become copy-on-write. Pages held only by an
@@ -30,7 +31,8 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
-    let vmas = copy_areas(parent, child.inner.get_mut())?;
+    let monitored = Cell::new(false);
+    let mut vmas = copy_areas(parent, child.inner.get_mut(), &monitored)?;
     let mut gather = parent.gather();
     let mut copying = Copying {
         budget: Budget::step(parent.mm()),
@@ -41,6 +43,9 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
     let copied = vmas.iter().try_for_each(|vma| copying.pages(vma));
     // Invariant: no writable translation of the parent survives into copy-on-write.
     gather.finish();
+    if monitored.get() {
+        forget_monitors(&mut vmas);
+    }
     // Last: the VMAs lead to what the tables hold.
     let child = child.inner.get_mut();
     child.vmas = vmas;
@@ -51,7 +56,9 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
 fn copy_areas<M: Machine>(
     parent: &mut Areas<'_, M>,
     child: &mut Inner<M>,
+    monitored: &Cell<bool>,
 ) -> Result<VmaTree<M>, Error> {
+    let inherit = |vma: &mut Vma<M>| inherit(vma, monitored);
     child.limits = parent.limits;
     (child.has_seals, child.mdwe) = (parent.has_seals, parent.mdwe.inherited());
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
@@ -82,14 +89,40 @@ fn is_inherited<M: Machine>(vma: &Vma<M>) -> bool {
     !vma.flags.contains(VmaFlags::DONTFORK)
 }
 
-/// Turns the parent's VMA into the child's.
-fn inherit<M: Machine>(vma: &mut Vma<M>) {
+/// Turns the parent's VMA into the child's. It keeps its monitor until its entries are copied, and
+/// sets `monitored` if it has one.
+#[inline]
+fn inherit<M: Machine>(vma: &mut Vma<M>, monitored: &Cell<bool>) {
     // mlock(2): locks are not inherited.
     vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+    if vma.flags.intersects(VmaFlags::WIPEONFORK | VmaFlags::UFFD) {
+        inherit_less(vma, monitored);
+    }
+}
+
+#[cold]
+fn inherit_less<M: Machine>(vma: &mut Vma<M>, monitored: &Cell<bool>) {
     if vma.flags.contains(VmaFlags::WIPEONFORK) {
         vma.has_anon = false;
         vma.anon_vma = None;
         vma.flags -= VmaFlags::GUARDED;
+    }
+    if vma.flags.intersects(VmaFlags::UFFD) {
+        monitored.set(true);
+    }
+}
+
+/// A userfaultfd is about its own space; where the child gets one, too
+/// ([`AddressSpace::userfault_adopt`]), it is that of the parent until then.
+#[cold]
+fn forget_monitors<M: Machine>(vmas: &mut VmaTree<M>) {
+    let mut next = vmas.walk_from(VirtAddr(0));
+    while let Some(slot) = next {
+        let vma = vmas.get_mut(slot);
+        if !vma.flags.contains(VmaFlags::UFFD_FORKS) {
+            vma.forget_monitor();
+        }
+        next = vmas.next(slot);
     }
 }
 
@@ -131,7 +164,8 @@ impl<M: Machine> Copying<'_, '_, M> {
         range: VirtRange,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let is_copied = vma.anon_vma.is_some() && !vma.shared();
-        if !is_copied && !vma.flags.contains(VmaFlags::GUARDED) {
+        let marked = VmaFlags::GUARDED | VmaFlags::UFFD_FORKS;
+        if !is_copied && !vma.flags.intersects(marked) {
             return Ok(None);
         }
         let mm = self.gather.mm();
@@ -139,7 +173,8 @@ impl<M: Machine> Copying<'_, '_, M> {
         // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
         // entry.
         let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-        let whole = !vma.flags.contains(VmaFlags::GUARDED) || mutant::on(Mutant::ShareGuards);
+        let marked = vma.flags.intersects(VmaFlags::GUARDED | VmaFlags::UFFD);
+        let whole = !marked || mutant::on(Mutant::ShareGuards);
         let mut copy = ForkCopy {
             mm,
             child: &self.child.id.owner,
@@ -151,6 +186,16 @@ impl<M: Machine> Copying<'_, '_, M> {
         };
         let stopped = copy.range(&mut self.parent.table, table, range, &mut self.budget);
         rss.add(vma, copy.anon, copy.object);
+        let leaves = marked && !vma.flags.contains(VmaFlags::UFFD_FORKS);
+        if leaves && !mutant::on(Mutant::InheritProtection) {
+            let end = stopped
+                .as_ref()
+                .map_or(range.start, |end| end.unwrap_or(range.end));
+            let mut gather = Gather::dead(mm, &self.child.id);
+            let mut edit = table.edit(&mut gather);
+            edit.uffd_unprotect_some(VirtRange::new(range.start, end), &mut Budget::default());
+            gather.finish();
+        }
         stopped
     }
 }

@@ -15,5 +15,7 @@ mod protect;
 mod remap;
 mod seal;
 mod unmap;
+mod userfault;
 
 pub use remap::RemapFlags;
+pub use userfault::{Content, Registration};

@@ -127,7 +127,7 @@ impl<M: Machine> Areas<'_, M> {
 
     /// Calls `f` with the rest of `part` until none is left, with a pause between calls. Always
     /// completes.
-    fn in_steps(
+    pub(super) fn in_steps(
         &mut self,
         mut part: VirtRange,
         budget: &mut Budget,

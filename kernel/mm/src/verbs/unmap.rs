@@ -226,7 +226,11 @@ impl<M: Machine> Locked<'_, M> {
                 ..Zap::default()
             };
             let range = VirtRange::new(range.start.max(start), range.end.max(start));
-            stopped = table.edit(&mut gather).zap_some(range, &mut zap);
+            let mut edit = table.edit(&mut gather);
+            stopped = match vma.keeps_marks() {
+                true => edit.uffd_zap_some(range, &mut zap),
+                false => edit.zap_some(range, &mut zap),
+            };
             rss.sub(vma, &zap);
             budget = zap.budget;
             if stopped.is_some() {

@@ -31,11 +31,11 @@ fn one_history(low: Option<AnonVma>, high: Option<AnonVma>) -> bool {
     }
 }
 
-/// Equal but for TRACKED and GUARDED: VMAs merge whether or not soft-dirty was cleared, or a guard
-/// installed.
+/// Equal, with one monitor, but for TRACKED and GUARDED: VMAs merge whether or not soft-dirty was
+/// cleared, or a guard installed.
 fn same_flags<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
     let other = VmaFlags::TRACKED | VmaFlags::GUARDED;
-    (low.flags ^ high.flags) - other == VmaFlags::empty()
+    (low.flags ^ high.flags) - other == VmaFlags::empty() && low.monitor == high.monitor
 }
 
 fn continues<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {

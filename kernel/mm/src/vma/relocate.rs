@@ -8,23 +8,27 @@ use crate::arch::Machine;
 
 impl<M: Machine> VmaTree<M> {
     /// Moves `old`, a part of one VMA, to `new`, where nothing is and which may be longer. Room for
-    /// two more was reserved.
-    pub fn relocate(&mut self, old: VirtRange, new: VirtRange) {
+    /// two more was reserved. Returns whether it leaves its monitor with that.
+    pub fn relocate(&mut self, old: VirtRange, new: VirtRange) -> bool {
+        let mut left = false;
         if let Some(slot) = self.stays_in_order(old, new) {
             if old.len() == new.len() {
                 // The sums stay what they are.
-                return self.store.change_in(slot, |vma| vma.move_to(new));
+                self.store.change_in(slot, |vma| left = vma.move_to(new));
+                return left;
             }
             let figures = &mut self.figures;
-            return self.store.change_in(slot, |vma| {
+            self.store.change_in(slot, |vma| {
                 figures.sub(vma);
-                vma.move_to(new);
+                left = vma.move_to(new);
                 figures.add(vma);
             });
+            return left;
         }
         let mut vma = self.cut_out(old).expect("what is moved is mapped");
-        vma.move_to(new);
+        left = vma.move_to(new);
         self.insert(vma);
+        left
     }
 
     /// The VMA at `old`, all of it, when it stands between the same two at `new` and becomes one
@@ -38,13 +42,14 @@ impl<M: Machine> VmaTree<M> {
     }
 
     /// Adds a copy of the VMA at `at`, from there on, at `new`, where nothing is. Room for one more
-    /// was reserved.
-    pub fn duplicate(&mut self, at: VirtAddr, new: VirtRange) {
+    /// was reserved. Returns whether the copy has no monitor, unlike the VMA.
+    pub fn duplicate(&mut self, at: VirtAddr, new: VirtRange) -> bool {
         let slot = self.find(at).expect("what is mapped again is mapped");
         let mut vma = self.get(slot).clone();
         vma.cut_below(at);
-        vma.move_to(new);
+        let left = vma.move_to(new);
         self.insert(vma);
+        left
     }
 
     /// The part of `range` that is covered, when one VMA covers it.

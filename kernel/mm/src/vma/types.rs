@@ -68,6 +68,28 @@ bitflags::bitflags! {
         const GUARDED = 1 << 17;
         /// MAP_DROPPABLE: pages may go at any time, and are never locked.
         const DROPPABLE = 1 << 18;
+        /// UFFDIO_REGISTER_MODE_MISSING: the monitor is asked for what is not there.
+        const UFFD_MISSING = 1 << 24;
+        /// UFFDIO_REGISTER_MODE_WP: pages may be write-protected (`table::userfault`).
+        const UFFD_WP = 1 << 25;
+        /// UFFDIO_REGISTER_MODE_MINOR: the monitor is asked before a page of the object is mapped.
+        const UFFD_MINOR = 1 << 26;
+        /// UFFD_FEATURE_WP_ASYNC: a write ends the protection of a page, and nobody is asked.
+        const UFFD_WP_ASYNC = 1 << 27;
+        /// UFFD_FEATURE_WP_UNPOPULATED: what is not there may be write-protected, too.
+        const UFFD_WP_UNPOPULATED = 1 << 28;
+        /// UFFD_FEATURE_EVENT_FORK: a child's VMA gets a monitor of its own.
+        const UFFD_FORKS = 1 << 29;
+        /// UFFD_FEATURE_EVENT_REMAP: the monitor goes with the VMA when it moves.
+        const UFFD_MOVES = 1 << 30;
+        /// Any of the modes: the VMA has a monitor.
+        const UFFD = Self::UFFD_MISSING.bits() | Self::UFFD_WP.bits() | Self::UFFD_MINOR.bits();
+        /// All that a registration sets.
+        const UFFD_ALL = Self::UFFD.bits()
+            | Self::UFFD_WP_ASYNC.bits()
+            | Self::UFFD_WP_UNPOPULATED.bits()
+            | Self::UFFD_FORKS.bits()
+            | Self::UFFD_MOVES.bits();
     }
 }
 
@@ -143,6 +165,8 @@ pub struct Vma<M: Machine> {
     /// Pages that an anonymous area was moved by since its first write, modulo 2^64 (Linux:
     /// vm_pgoff less its page).
     pub moved: u64,
+    /// Which userfaultfd it is registered with, if `flags` have one of [`VmaFlags::UFFD`]; else 0.
+    pub monitor: u16,
 }
 
 /// The history of a VMA's private pages: areas of one history may become one again, others may not.
@@ -175,11 +199,12 @@ impl<M: Machine> Vma<M> {
             has_anon: false,
             anon_vma: None,
             moved: 0,
+            monitor: 0,
         }
     }
     /// Moves the VMA to another address (mremap). Pages that were written keep their offset in its
-    /// history.
-    pub fn move_to(&mut self, range: VirtRange) {
+    /// history. Returns whether the VMA leaves its monitor with that.
+    pub fn move_to(&mut self, range: VirtRange) -> bool {
         let by = self.range.start.page().0.wrapping_sub(range.start.page().0);
         self.moved = match self.anon_vma {
             Some(_) => self.moved.wrapping_add(by),
@@ -188,6 +213,12 @@ impl<M: Machine> Vma<M> {
         // At its new place everything counts as written.
         self.flags -= VmaFlags::TRACKED;
         self.range = range;
+        let monitor = self.flags & (VmaFlags::UFFD | VmaFlags::UFFD_MOVES);
+        let leaves = !monitor.is_empty() && !monitor.contains(VmaFlags::UFFD_MOVES);
+        if leaves {
+            self.forget_monitor();
+        }
+        leaves
     }
     /// The flags that a new VMA has with these: ACCOUNT, when it is private and writable and not
     /// MAP_NORESERVE.
@@ -211,6 +242,28 @@ impl<M: Machine> Vma<M> {
             self.flags -= VmaFlags::ACCOUNT;
         }
         self.prot = prot;
+    }
+    /// Whether write protection leaves marks where nothing is mapped: always in memory of objects,
+    /// whose pages come and go, elsewhere with UFFD_FEATURE_WP_UNPOPULATED.
+    pub fn marks_empty(&self) -> bool {
+        let of_object = matches!(self.backing, Backing::Object { .. });
+        of_object || self.flags.contains(VmaFlags::UFFD_WP_UNPOPULATED)
+    }
+    /// Whether writes there are tracked by asynchronous write protection, also to what is not there
+    /// yet.
+    pub fn is_protected_async(&self) -> bool {
+        let modes = VmaFlags::UFFD_WP | VmaFlags::UFFD_WP_ASYNC;
+        self.flags.contains(modes) && self.marks_empty()
+    }
+    /// Whether pages that go leave their write protection behind.
+    #[inline]
+    pub fn keeps_marks(&self) -> bool {
+        self.flags.contains(VmaFlags::UFFD_WP) && matches!(self.backing, Backing::Object { .. })
+    }
+    /// Ends the registration with a userfaultfd.
+    pub fn forget_monitor(&mut self) {
+        self.flags -= VmaFlags::UFFD_ALL;
+        self.monitor = 0;
     }
     /// Whether writes reach the object.
     #[inline]

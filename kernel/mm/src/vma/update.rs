@@ -25,7 +25,8 @@ impl<M: Machine> VmaTree<M> {
             at = part.end;
             let mut changed = vma.clone();
             f(&mut changed);
-            if (changed.prot, changed.flags) != (vma.prot, vma.flags) {
+            let same_monitor = changed.monitor == vma.monitor;
+            if (changed.prot, changed.flags) != (vma.prot, vma.flags) || !same_monitor {
                 changed.cut_to(part);
                 self.replace(slot, changed);
             }

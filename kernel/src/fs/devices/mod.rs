@@ -3,6 +3,7 @@
 
 mod kmsg;
 mod memory;
+mod userfault;
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::OpenFlags;
@@ -27,10 +28,12 @@ pub const TERMINAL: Device = SERIAL.1;
 pub const TERMINAL_NAME: &str = SERIAL.0;
 /// /dev/tty: the process's own terminal.
 const OWN_TERMINAL: Device = Device(5, 0);
+/// /dev/userfaultfd.
+const USERFAULT: Device = Device(10, 126);
 /// /dev/console.
 const CONSOLE: Device = Device(5, 1);
 
-const NODES: [(&str, Device, u32); 10] = [
+const NODES: [(&str, Device, u32); 11] = [
     ("null", Device(1, 3), 0o666),
     ("zero", Device(1, 5), 0o666),
     ("full", Device(1, 7), 0o666),
@@ -40,16 +43,18 @@ const NODES: [(&str, Device, u32); 10] = [
     ("tty", OWN_TERMINAL, 0o666),
     ("console", CONSOLE, 0o600),
     (SERIAL.0, SERIAL.1, 0o660),
+    ("userfaultfd", USERFAULT, 0o600),
     // Programs that know only the one name, whatever the machine.
     ("tty0", Device(4, 0), 0o620),
 ];
 
 /// Drivers by major number, for /proc/devices.
-pub const MAJORS: [(u32, &str); 5] = [
+pub const MAJORS: [(u32, &str); 6] = [
     (1, "mem"),
     (4, "ttyS"),
     (5, "/dev/tty"),
     (5, "/dev/console"),
+    (10, "misc"),
     (204, "ttyAMA"),
 ];
 
@@ -61,6 +66,7 @@ pub fn open(number: Device, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Device(1, 7) => Ok(Arc::new(memory::Full)),
         Device(1, 8 | 9) => Ok(Arc::new(memory::Random)),
         Device(1, 11) => Ok(Arc::new(kmsg::Kmsg::new()?)),
+        USERFAULT => Ok(Arc::new(userfault::Maker)),
         OWN_TERMINAL => tty::open_own(),
         CONSOLE | Device(4, 0) | TERMINAL => Ok(tty::open(!flags.contains(OpenFlags::NOCTTY))),
         _ => Err(Errno::ENXIO),

@@ -9,6 +9,7 @@ use crate::base::machine::AddressSpace;
 use crate::base::room;
 use crate::base::user_ptr::UserPtr;
 use crate::process::signal::{Handlers, LAST};
+use crate::process::userfault;
 use crate::sched;
 use crate::sched::wait::Completion;
 use alloc::boxed::Box;
@@ -195,7 +196,11 @@ fn child_process(parent: &Arc<Task>, pid: Pid, request: &CloneRequest) -> Result
         space.share()?;
         space
     } else {
-        Arc::new(space.fork()?)
+        let child = Arc::new(space.fork()?);
+        if userfault::are_told() {
+            userfault::forked(&child);
+        }
+        child
     };
     let handlers: Arc<Handlers> = if request.has(CloneFlags::SIGHAND) {
         process.handlers()

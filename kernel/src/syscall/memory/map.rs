@@ -1,6 +1,6 @@
 //! mmap(2).
 
-use super::{Protection, Span, aligned, in_space, pages_up};
+use super::{Protection, Span, aligned, in_space, pages_up, userfault};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::base::room;
@@ -150,7 +150,13 @@ fn map(
         backing,
         populate,
     };
-    Ok(in_space(task, |space| space.map(request))?.0)
+    let replaces = flags.contains(MapFlags::FIXED) && userfault::are_told();
+    let map = || Ok(in_space(task, |space| space.map(request))?);
+    let at = match replaces {
+        true => userfault::unmapping(task, start, len, map),
+        false => map(),
+    };
+    Ok(at?.0)
 }
 
 fn place(addr: VirtAddr, flags: MapFlags) -> Result<Place> {

@@ -4,10 +4,12 @@
 mod lock;
 mod map;
 mod other;
+mod userfault;
 
 pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
 pub use map::mmap;
 pub use other::{process_madvise, process_mrelease};
+pub use userfault::userfaultfd;
 
 use super::door::{Argument, Registers};
 use super::with_room;
@@ -106,6 +108,12 @@ pub fn munmap(task: &Task, Span { start, len }: Span) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let len = pages_up(len).map_err(|_| Errno::EINVAL)?;
+    if userfault::are_told() {
+        return userfault::unmapping(task, start, len, || {
+            Ok(in_space(task, |space| space.unmap(start, len))?)
+        })
+        .map(|()| 0);
+    }
     in_space(task, |space| space.unmap(start, len))?;
     Ok(0)
 }
@@ -138,10 +146,16 @@ pub fn mremap(
         if moved == 0 {
             room::check(Errno::ENOMEM)?;
         }
-        let at = in_space(task, |space| {
-            space.remap(old.start, old.len, new_len, flags, new, &mut moved)
-        })?;
-        Ok(at.0)
+        let mut remap = || {
+            Ok(in_space(task, |space| {
+                space.remap(old.start, old.len, new_len, flags, new, &mut moved)
+            })?)
+        };
+        let at = match userfault::are_told() {
+            true => userfault::moving(task, old, new_len, flags, new, remap),
+            false => remap(),
+        };
+        Ok(at?.0)
     })
 }
 
@@ -152,6 +166,9 @@ pub fn brk(task: &Task, wanted: VirtAddr) -> Result<u64> {
 
 /// madvise(2).
 pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result<u64> {
+    if userfault::are_told() {
+        userfault::removing(task, start, len, advice)?;
+    }
     if advice == Advice::DontNeed {
         in_space(task, |space| space.dont_need(start, len))?;
         return Ok(0);

@@ -14,8 +14,10 @@ use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 /// The bits of a page, pagemap.rst.
 const SOFT_DIRTY: u64 = 1 << 55;
 const EXCLUSIVE: u64 = 1 << 56;
+const WRITE_PROTECTED: u64 = 1 << 57;
 const GUARD: u64 = 1 << 58;
 const FILE_OR_SHARED: u64 = 1 << 61;
+const SWAPPED: u64 = 1 << 62;
 const PRESENT: u64 = 1 << 63;
 
 struct Pagemap {
@@ -35,8 +37,10 @@ pub fn open_pagemap(subject: &Subject) -> Result<Arc<dyn FileOps>> {
 fn entry(info: &PageInfo, frames: bool) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
     let soft_dirty = bit(info.soft_dirty, SOFT_DIRTY);
+    let soft_dirty = soft_dirty | bit(info.write_protected, WRITE_PROTECTED);
     if !info.present {
-        return soft_dirty | bit(info.guard, GUARD);
+        // As in Linux, whose markers are entries of swap.
+        return soft_dirty | bit(info.guard, GUARD) | bit(info.marked, SWAPPED);
     }
     PRESENT
         | soft_dirty

@@ -1,8 +1,8 @@
 //! PAGEMAP_SCAN, an ioctl of /proc/PID/pagemap: the ranges of pages that are in given categories
 //! (pagemap.rst, `struct pm_scan_arg` of linux/fs.h).
 //!
-//! No area has asynchronous write protection (userfaultfd): every page counts as written, and there
-//! is none to be protected.
+//! A page counts as written unless userfaultfd write-protects it. Only areas that are protected
+//! asynchronously, whether present or not, are protected by a scan.
 
 use super::observed::Observed;
 use crate::arch::pte::Format;
@@ -51,7 +51,10 @@ impl Categories {
     /// Of a page whose table is there. As in Linux, an entry that is absent counts as written, and
     /// a guard as swapped out.
     fn of(info: &PageInfo) -> Categories {
-        let mut all = Categories::MAPPED | Categories::WRITTEN;
+        let mut all = Categories::MAPPED;
+        all.set(Categories::WRITTEN, !info.write_protected);
+        all.set(Categories::SWAPPED, info.marked);
+        all.set(Categories::WPALLOWED, info.tracks_writes);
         all.set(Categories::FILE, info.file_or_shared);
         all.set(Categories::PRESENT, info.present);
         all.set(Categories::PFNZERO, info.zero_page);
@@ -81,6 +84,8 @@ struct Scan {
     all_of: Categories,
     any_of: Categories,
     shown: Categories,
+    /// The pages that were found last.
+    found: VirtRange,
     /// Regions before the last one.
     done: u64,
     last: Option<Region>,
@@ -119,6 +124,7 @@ impl Scan {
             all_of: known(all_of)?,
             any_of: known(any_of)?,
             shown: known(shown)?,
+            found: VirtRange::default(),
             done: 0,
             last: None,
         })
@@ -146,6 +152,7 @@ impl Scan {
         }
         let taken = part.pages().min(self.pages);
         let end = part.start + (taken << PAGE_SHIFT);
+        self.found = VirtRange::new(part.start, end);
         self.pages -= taken;
         match &mut self.last {
             Some(last) if continues => last[1] = end.0,
@@ -188,13 +195,26 @@ impl Scan {
             let run = VirtRange::new(at, at + ((same.len() as u64) << PAGE_SHIFT));
             at = run.end;
             let page = Categories::from_bits_retain(same[0]);
-            if page.contains(Categories::MAPPED)
-                && let Some(end) = self.add(run, page)?
-            {
+            if !page.contains(Categories::MAPPED) {
+                continue;
+            }
+            let stopped = self.add(run, page)?;
+            self.protect_found(space, page.contains(Categories::WRITTEN))?;
+            if let Some(end) = stopped {
                 return Ok(Err(end));
             }
         }
         Ok(Ok(at))
+    }
+
+    /// Write-protects the pages that were found last, if that is asked for and `written` says that
+    /// they need it.
+    fn protect_found(&mut self, space: &AddressSpace, written: bool) -> Result {
+        let found = core::mem::take(&mut self.found);
+        if written && !found.is_empty() && self.flags.contains(Flags::WP_MATCHING) {
+            space.userfault_protect_async(found)?;
+        }
+        Ok(())
     }
 
     /// The first area of a part without tables.
@@ -215,10 +235,38 @@ impl Scan {
             Categories::SOFT_DIRTY,
             !vma.flags.contains(VmaFlags::TRACKED),
         );
-        Ok(match self.add(run, page)? {
+        page.set(Categories::WPALLOWED, vma.is_protected_async());
+        let stopped = self.add(run, page)?;
+        self.protect_found(space, true)?;
+        Ok(match stopped {
             Some(end) => Err(end),
             None => Ok(run.end),
         })
+    }
+
+    /// The first part of `rest` to look at: without the areas that a scan that protects skips.
+    /// `None`: there is no more. EPERM: of an area that is not protected asynchronously, which the
+    /// scan refuses.
+    fn next_part(&self, space: &AddressSpace, rest: VirtRange) -> Result<Option<VirtRange>> {
+        if self.flags.is_empty() {
+            return Ok(Some(rest));
+        }
+        let mut at = rest.start;
+        while let Some(vma) = space.vma_from(at)
+            && let Some(part) = vma.range.intersection(&VirtRange::new(at, rest.end))
+        {
+            if vma.is_protected_async() {
+                return Ok(Some(part));
+            }
+            if self.flags.contains(Flags::CHECK_WPASYNC) {
+                return Err(Errno::EPERM);
+            }
+            at = part.end;
+            if at == rest.end {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// Returns where the scan ended.
@@ -229,12 +277,10 @@ impl Scan {
                 // Nothing is mapped any more.
                 return Ok(rest.end);
             };
-            if self.flags.contains(Flags::CHECK_WPASYNC) {
-                let next = space.vma_from(rest.start);
-                let any = next.is_some_and(|vma| vma.range.start < rest.end);
-                return if any { Err(Errno::EPERM) } else { Ok(rest.end) };
-            }
-            match self.step(&space, rest)? {
+            let Some(part) = self.next_part(&space, rest)? else {
+                return Ok(rest.end);
+            };
+            match self.step(&space, part)? {
                 Ok(next) => rest.start = next,
                 Err(end) => return Ok(end),
             }
@@ -248,7 +294,7 @@ impl Scan {
 }
 
 /// Pages of one step.
-const PAGES: usize = 128;
+const PAGES: usize = 512;
 
 /// One ioctl of /proc/PID/pagemap: the number of regions that were found. EPERM: an area is not
 /// write-protected asynchronously, as PM_SCAN_CHECK_WPASYNC demands.

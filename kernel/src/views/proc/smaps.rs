@@ -185,10 +185,10 @@ impl Sizes {
 }
 
 /// The words of VmFlags in the order of Linux's bits, each with a byte behind it that is not shown.
-static FLAG_WORDS: [[u8; 4]; 24] = [
+static FLAG_WORDS: [[u8; 4]; 27] = [
     *b"rd  ", *b"wr  ", *b"ex  ", *b"sh  ", *b"mr  ", *b"mw  ", *b"me  ", *b"ms  ", *b"gd  ",
     *b"gu  ", *b"lo  ", *b"sr  ", *b"rr  ", *b"dc  ", *b"lf  ", *b"ac  ", *b"nr  ", *b"wf  ",
-    *b"dd  ", *b"sd  ", *b"hg  ", *b"nh  ", *b"dp  ", *b"sl  ",
+    *b"dd  ", *b"sd  ", *b"hg  ", *b"nh  ", *b"um  ", *b"uw  ", *b"ui  ", *b"dp  ", *b"sl  ",
 ];
 
 fn flag_words(out: &mut Text, prot: Prot, flags: VmaFlags) {
@@ -218,6 +218,9 @@ fn flag_words(out: &mut Text, prot: Prot, flags: VmaFlags) {
         !flags.contains(VmaFlags::TRACKED),
         flags.contains(VmaFlags::HUGEPAGE),
         flags.contains(VmaFlags::NOHUGEPAGE),
+        flags.contains(VmaFlags::UFFD_MISSING),
+        flags.contains(VmaFlags::UFFD_WP),
+        flags.contains(VmaFlags::UFFD_MINOR),
         flags.contains(VmaFlags::DROPPABLE),
         flags.contains(VmaFlags::SEALED),
     ];

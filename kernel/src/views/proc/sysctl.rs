@@ -50,6 +50,7 @@ fn virtual_memory(tree: &Tree) {
     constant(tree, "sys/vm/nr_hugepages", 0);
     constant(tree, "sys/vm/nr_overcommit_hugepages", 0);
     constant(tree, "sys/vm/min_free_kbytes", 4096);
+    constant(tree, "sys/vm/unprivileged_userfaultfd", 0);
     // Nothing is cached that could be dropped, nothing is swapped that could be compacted around.
     action(tree, "sys/vm/drop_caches", 1..=4);
     action(tree, "sys/vm/compact_memory", 1..=1);

@@ -78,7 +78,8 @@ fn line(run: &EntryRun, out: &mut Text) -> Result {
             out.bytes(match kind {
                 Kind::Anon => b" anon ",
                 Kind::Object => b" file ",
-                _ if attrs.contains(Attrs::GUARD) => b" guard ",
+                _ if attrs == Attrs::MARKER => b" guard ",
+                _ if attrs.contains(Attrs::MARKER) => b" marker ",
                 _ => b" zero ",
             });
             out.hex(run.pfn.0, 1);

@@ -25,8 +25,17 @@ const PROGRAM: &str = "bin/stress-ng";
 
 /// Those that change memory, make processes and wake threads, and those that wait for sockets of
 /// AF_UNIX. (The stressor sock asks for TCP in every family, so Linux refuses it, too.)
-const STRESSORS: [&str; 9] = [
-    "mmap", "fork", "vm", "futex", "switch", "sem", "epoll", "sockfd", "sockpair",
+const STRESSORS: [&str; 10] = [
+    "mmap",
+    "fork",
+    "vm",
+    "futex",
+    "switch",
+    "sem",
+    "epoll",
+    "sockfd",
+    "sockpair",
+    "userfaultfd",
 ];
 
 /// More of `test --long`: those that make areas, grow until memory is full, and touch what is not

@@ -72,6 +72,7 @@ mod thp_orders;
 mod threads;
 mod timers;
 mod trap;
+mod userfault;
 mod vmstat;
 mod waiting;
 
@@ -93,6 +94,7 @@ const FAMILIES: &[&[Test]] = &[
     pagemap::TESTS,
     procmap::TESTS,
     scan::TESTS,
+    userfault::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,

@@ -327,3 +327,19 @@ fn scan_refuses_bad_arguments() -> Outcome {
     check_err!(ask(&mut { bad }), EFAULT);
     Ok(())
 }
+
+/// Which of the pages, all of them protected asynchronously by userfaultfd, were written; with
+/// `protect` they are protected again.
+pub fn written(at: usize, pages: usize, protect: bool) -> std::result::Result<Vec<u64>, Stop> {
+    let flags = CHECK_WPASYNC | if protect { WP_MATCHING } else { 0 };
+    let (found, end) = scan(
+        Scan {
+            flags,
+            all_of: WRITTEN,
+            ..of(at, pages)
+        },
+        pages,
+    )?;
+    check_eq!(end, pages as u64);
+    Ok(found.iter().flat_map(|it| it.0..it.1).collect())
+}

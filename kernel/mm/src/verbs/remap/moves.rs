@@ -100,10 +100,12 @@ impl<M: Machine> Areas<'_, M> {
         if !old.is_empty() {
             self.edit(|edit| edit.move_range(old, new.start))?;
         }
-        if old.is_empty() || keep {
-            self.vmas.duplicate(old.start, new);
-        } else {
-            self.vmas.relocate(old, new);
+        let left_monitor = match old.is_empty() || keep {
+            true => self.vmas.duplicate(old.start, new),
+            false => self.vmas.relocate(old, new),
+        };
+        if left_monitor && !old.is_empty() {
+            self.end_moved_protection(VirtRange::new(new.start, new.start + old.len()));
         }
         if keep {
             // The old range stays mapped and empty; its VMA is unlocked whole, and without pages it

@@ -1,0 +1,247 @@
+//! Write protection by userfaultfd (userfaultfd.rst): the software bit [`Attrs::UFFD_WP`] in the
+//! leaf of a page, which then lacks WRITE; where nothing is mapped, a marker
+//! ([`Marker::WriteProtected`]).
+//!
+//! Only VMAs with `VmaFlags::UFFD_WP` have such entries, and their tables are not shared by a fork
+//! (`share`). Verbs that change rights keep the bit ([`super::protect`]), zaps drop it with the
+//! page, but in memory of objects, where only unmapping does. A leaf of 16 folded entries, or of a
+//! PMD, has it as a whole, and is taken apart before one of its pages loses it.
+
+use super::edit::{Edit, Entries};
+use super::marker::Marker;
+use super::node::PteTable;
+use super::walk::{leaf_tables, some_leaf_tables};
+use super::{Budget, Change, Cursor, Zap, share};
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
+use crate::manager::OutOfMemory;
+use crate::mutant::{self, Mutant};
+use crate::stat::Event;
+use crate::thp::{PMD_ORDER, policy::block};
+use core::convert::Infallible;
+
+/// Other markers stay as they are.
+fn protected(attrs: Attrs) -> Attrs {
+    match attrs.contains(Attrs::MARKER) {
+        true => attrs,
+        false => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
+    }
+}
+
+fn unprotected(attrs: Attrs) -> Attrs {
+    attrs - Attrs::UFFD_WP
+}
+
+impl<'a, M: Machine> Edit<'_, 'a, M> {
+    /// Write-protects each page of `range` within the budget; with `empty` also what is not mapped.
+    /// Returns where the rest begins, if any. No PMD leaf crosses an end of the range. Out of
+    /// memory: the start of the range may be protected already.
+    pub fn uffd_protect_some(
+        &mut self,
+        range: VirtRange,
+        empty: bool,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let mut rest = range;
+        while let Some(piece) = rest.intersection(&block(rest.start, PMD_ORDER)) {
+            if budget.is_spent() {
+                return Ok(Some(rest.start));
+            }
+            if empty {
+                self.prepare_markers(piece.start)?;
+            }
+            leaf_tables(self.root(), piece, &mut |mut leaves| {
+                budget.take_leaves(&leaves);
+                self.own(&mut leaves)?;
+                match leaves.ptes() {
+                    Some(table) => self.entries(table).uffd_protect(piece, empty),
+                    None => self.modify_leaf(&leaves, protected),
+                }
+                Ok(())
+            })?;
+            rest.start = match empty {
+                true => piece.end,
+                // What precedes the next table is empty.
+                false => {
+                    let behind = VirtRange::new(piece.end, rest.end);
+                    let next = (!behind.is_empty()).then(|| self.root().first_used(behind));
+                    next.flatten().unwrap_or(rest.end)
+                }
+            };
+            budget.take(1);
+        }
+        Ok(None)
+    }
+
+    /// Makes the PTE table for `va`, unless there is one or a PMD leaf.
+    fn prepare_markers(&mut self, va: VirtAddr) -> Result<(), OutOfMemory> {
+        let mut cursor = Cursor::new(self.mm(), self.space, va);
+        match cursor.leaf().is_some() || cursor.is_shared() {
+            true => Ok(()),
+            false => cursor.prepare(Level::Pte),
+        }
+    }
+
+    /// [`Edit::zap_some`] of memory of objects: what was write-protected stays so, as a marker,
+    /// when its page goes. No PMD leaf crosses an end of the range; tables stay.
+    pub fn uffd_zap_some(&mut self, range: VirtRange, zap: &mut Zap) -> Option<VirtAddr> {
+        let mut rest = range;
+        while let Some(piece) = rest.intersection(&block(rest.start, PMD_ORDER)) {
+            if zap.budget.is_spent() {
+                return Some(rest.start);
+            }
+            let protected = self.protected_in(piece);
+            let mut now = Zap {
+                keep_tables: true,
+                budget: Budget::UNLIMITED,
+                ..*zap
+            };
+            let stopped = self.zap_some(piece, &mut now);
+            debug_assert!(stopped.is_none(), "without a limit nothing is left");
+            (zap.anon, zap.object) = (now.anon, now.object);
+            zap.budget.take(TABLE_ENTRIES as u32);
+            if let Some(table) = self.root().pte_table(piece.start) {
+                table.mark(piece, &protected);
+            }
+            let behind = VirtRange::new(piece.end, rest.end);
+            let next = (!behind.is_empty()).then(|| self.root().first_used(behind));
+            rest.start = next.flatten().unwrap_or(rest.end);
+        }
+        None
+    }
+
+    /// Which of the entries of a table's part are write-protected.
+    fn protected_in(&self, piece: VirtRange) -> Protected {
+        let mut protected = [false; TABLE_ENTRIES];
+        self.root().for_each_leaf(piece, &mut |leaf| {
+            if leaf.attrs.contains(Attrs::UFFD_WP) {
+                let first = Level::Pte.index(leaf.va);
+                protected[first..first + leaf.pages as usize].fill(true);
+            }
+        });
+        protected
+    }
+
+    /// Ends the write protection of each page of `range` within the budget; returns where the rest
+    /// begins, if any. No PMD leaf crosses an end of the range. No flush: no access is allowed that
+    /// was not before, until it faults.
+    pub fn uffd_unprotect_some(
+        &mut self,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Option<VirtAddr> {
+        let Ok(stopped) = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
+            budget.take_leaves(&leaves);
+            match leaves.ptes() {
+                Some(_) if leaves.shared => {}
+                Some(table) => self.entries(table).uffd_unprotect(leaves.part),
+                None => {
+                    let changed = leaves.node.modify(leaves.index(), unprotected);
+                    leaves.node.mm.count(Event::EntryWrites, changed.into());
+                }
+            }
+            Ok::<_, Infallible>(())
+        });
+        stopped
+    }
+}
+
+impl<M: Machine> Entries<'_, '_, M> {
+    /// Write-protects the pages of `part`, and with `empty` what is absent.
+    fn uffd_protect(&mut self, part: VirtRange, empty: bool) {
+        if !mutant::on(Mutant::ProtectWithoutUnfold) {
+            self.unfold_ends(part);
+        }
+        let table = self.table;
+        let span = table.indices(part);
+        let written = span.map(|index| u64::from(table.modify(index, protected)));
+        let written = written.sum();
+        if empty {
+            table.mark(part, &[true; TABLE_ENTRIES]);
+        }
+        if written > 0 {
+            self.gather
+                .changed_range(part.start, part.len(), Level::Pte);
+            table.mm.count(Event::EntryWrites, written);
+        }
+        self.fold_range(part);
+    }
+
+    /// Ends the write protection of the pages of `part`, and removes its markers.
+    fn uffd_unprotect(&mut self, part: VirtRange) {
+        self.unfold_ends(part);
+        let table = self.table;
+        let (mut removed, mut written) = (0, 0);
+        for index in table.indices(part) {
+            match table.remove_marker(index, Marker::WriteProtected) {
+                true => removed += 1,
+                false => written += u64::from(table.modify(index, unprotected)),
+            }
+        }
+        table.lost(removed);
+        table.mm.count(Event::EntryWrites, written);
+        self.fold_range(part);
+    }
+}
+
+/// By entry of a PTE table.
+type Protected = [bool; TABLE_ENTRIES];
+
+impl<M: Machine> PteTable<'_, M> {
+    /// Marks what is absent of `part` and was write-protected.
+    fn mark(self, part: VirtRange, protected: &Protected) {
+        let to_mark = |index: &usize| protected[*index] && self.is_absent(*index);
+        let mut marked = 0;
+        for index in self.indices(part).filter(to_mark) {
+            self.write_leaf(index, self.mm.zero_page(), Marker::WriteProtected.attrs());
+            marked += 1;
+        }
+        if marked > 0 {
+            self.gained(marked);
+            share::note_zeros(self);
+        }
+    }
+
+    /// Clears an entry if it is this marker, which no CPU has in its TLB; the caller counts it.
+    fn remove_marker(self, index: usize, marker: Marker) -> bool {
+        let found = self.present(index).and_then(|leaf| Marker::of(leaf.attrs));
+        let is = found == Some(marker);
+        if is {
+            self.clear(index);
+        }
+        is
+    }
+}
+
+impl<M: Machine> Cursor<'_, M> {
+    /// Removes the marker of the page.
+    pub fn take_marker(&mut self) {
+        debug_assert!(
+            self.leaf()
+                .is_some_and(|leaf| Marker::of(leaf.attrs).is_some()),
+            "{:?} is no marker",
+            self.va
+        );
+        let node = self.node;
+        node.clear(self.index());
+        node.lost(1);
+    }
+
+    /// Marks the page, whose entry is absent, as one that no access reaches (UFFDIO_POISON).
+    pub fn install_poison(&mut self) {
+        let zeros = self.mm().zero_page();
+        self.install_page(zeros, Marker::Poison.attrs());
+        share::note_zeros(self.node.ptes());
+    }
+}
+
+impl<M: Machine> Change<'_, '_, '_, M> {
+    /// Ends the write protection of the page, which has a PTE; of a folded block, this page alone
+    /// changes.
+    pub fn uffd_unprotect(mut self) {
+        let (va, node) = (self.cursor.va, self.cursor.node);
+        self.entries().unfold(va);
+        let changed = node.modify(node.index(va), unprotected);
+        node.mm.count(Event::EntryWrites, changed.into());
+    }
+}

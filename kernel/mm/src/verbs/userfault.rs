@@ -1,0 +1,229 @@
+//! userfaultfd(2): registration of memory with a monitor, and its write protection. How a monitor
+//! fills memory: `userfault/fill.rs`.
+
+mod fill;
+mod moves;
+
+pub use fill::Content;
+
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
+use crate::mutant::{self, Mutant};
+use crate::space::{AREA, AddressSpace, Areas, Error, Locked};
+use crate::table::Budget;
+use crate::vma::{Backing, Vma, VmaFlags};
+
+/// What memory is registered with and for.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    /// The monitor, not 0.
+    pub monitor: u16,
+    /// Of [`VmaFlags::UFFD_ALL`].
+    pub flags: VmaFlags,
+}
+
+impl Registration {
+    /// Why a VMA cannot be registered like this.
+    fn refusal<M: Machine>(&self, vma: &Vma<M>) -> Option<Error> {
+        let only_protection = VmaFlags::UFFD_WP | VmaFlags::UFFD_WP_ASYNC;
+        let modes = self.flags & (VmaFlags::UFFD | VmaFlags::UFFD_WP_ASYNC);
+        // All files are in memory, as shmem is.
+        let suits = match &vma.backing {
+            _ if vma.flags.contains(VmaFlags::DROPPABLE) => false,
+            _ if modes == only_protection => true,
+            Backing::Anon => !modes.contains(VmaFlags::UFFD_MINOR),
+            Backing::Object { .. } => true,
+        };
+        match vma.monitor {
+            _ if !suits => Some(Error::Inval),
+            _ if vma.flags.contains(VmaFlags::NO_MAYWRITE) => Some(Error::Perm),
+            0 => None,
+            monitor => (monitor != self.monitor).then_some(Error::Busy),
+        }
+    }
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// UFFDIO_REGISTER of whole pages. EINVAL: nothing is mapped there, or memory that the modes do
+    /// not suit; EPERM: memory that could not be made writable; EBUSY: another monitor has it;
+    /// ENOMEM: too many VMAs.
+    pub fn userfault_register(&self, range: VirtRange, with: Registration) -> Result<(), Error> {
+        let mut areas = self.areas()?;
+        let (mut found, mut protects, mut why) = (false, false, None);
+        areas.in_parts(range, |inner, part| {
+            for vma in inner.vmas.iter_in(part) {
+                found = true;
+                protects |= vma.flags.contains(VmaFlags::UFFD_WP);
+                why = why.or(with.refusal(vma));
+            }
+            why.is_none()
+        });
+        match why {
+            None if !found => return Err(Error::Inval),
+            None => {}
+            Some(why) => return Err(why),
+        }
+        if protects && !with.flags.contains(VmaFlags::UFFD_WP) {
+            areas.end_protection(range)?;
+        }
+        areas.set_monitor(range, |vma| {
+            vma.flags = (vma.flags - VmaFlags::UFFD_ALL) | with.flags;
+            vma.monitor = with.monitor;
+        })
+    }
+
+    /// UFFDIO_UNREGISTER of whole pages. EINVAL: nothing is mapped there, or another monitor has
+    /// it; ENOMEM: too many VMAs.
+    pub fn userfault_unregister(&self, range: VirtRange, monitor: u16) -> Result<(), Error> {
+        let mut areas = self.areas()?;
+        let others = areas.pages_of(range, |vma| ![0, monitor].contains(&vma.monitor));
+        if others != 0 || areas.vmas.is_clear(range) {
+            return Err(Error::Inval);
+        }
+        areas.end_protection(range)?;
+        areas.set_monitor(range, Vma::forget_monitor)
+    }
+
+    /// Ends all registrations with a monitor that is no more. Always completes.
+    pub fn userfault_forget(&self, monitor: u16) {
+        let mut areas = loop {
+            if let Ok(areas) = self.areas() {
+                break areas;
+            }
+            // A thread that ends does not sleep until another change has ended.
+            self.mm.machine().breathe();
+        };
+        let (mut at, mut budget) = (VirtAddr(0), Budget::step(&self.mm));
+        while let Some(slot) = areas.vmas.from(at) {
+            let vma = areas.vmas.get(slot);
+            let range = vma.range;
+            at = range.end;
+            if vma.monitor == monitor {
+                // No PMD leaf crosses an end of a VMA, so nothing is split.
+                let _ = areas.end_protection(range);
+                areas.vmas.change(range.start, Vma::forget_monitor);
+            }
+            if !budget.take(AREA) {
+                areas.pause();
+                budget = Budget::step(&self.mm);
+            }
+        }
+    }
+
+    /// The monitors of a child's VMAs are those that `adopt`, which may take locks, says for their
+    /// parents'; 0 for none. Called before the child runs. Always completes.
+    pub fn userfault_adopt(&self, mut adopt: impl FnMut(u16) -> u16) {
+        let mut rest = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        while !rest.is_empty()
+            && let Some((parents, range)) = self.next_monitored(rest)
+        {
+            rest.start = range.end;
+            let number = adopt(parents);
+            let mut inner = self.lock();
+            if number == 0 {
+                inner.end_moved_protection(range);
+            }
+            inner.vmas.change(range.start, |vma| match number {
+                0 => vma.forget_monitor(),
+                number => vma.monitor = number,
+            });
+        }
+    }
+
+    /// The first part of `range` that has a monitor, and which.
+    pub fn next_monitored(&self, range: VirtRange) -> Option<(u16, VirtRange)> {
+        let inner = self.lock();
+        let vma = inner.vmas.iter_in(range).find(|vma| vma.monitor != 0)?;
+        Some((vma.monitor, vma.range.intersection(&range)?))
+    }
+
+    /// UFFDIO_WRITEPROTECT of whole pages, or with `on` unset its end. ENOENT: not all of it is
+    /// registered for that; ENOMEM: what was protected by then stays protected.
+    pub fn userfault_protect(&self, range: VirtRange, on: bool) -> Result<(), Error> {
+        let mut areas = self.areas()?;
+        let registered = |vma: &Vma<M>| vma.flags.contains(VmaFlags::UFFD_WP);
+        if areas.pages_of(range, registered) != range.pages() {
+            return Err(Error::NoEnt);
+        }
+        match on {
+            true => areas.protect_all(range, registered),
+            false => areas.end_protection(range),
+        }
+    }
+
+    /// Write-protects what lies in `range` and is monitored asynchronously, present or not
+    /// (PAGEMAP_SCAN with PM_SCAN_WP_MATCHING). ENOMEM.
+    pub fn userfault_protect_async(&self, range: VirtRange) -> Result<(), Error> {
+        self.areas()?.protect_all(range, Vma::is_protected_async)
+    }
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Changes what the VMAs in `range` say of their monitor.
+    fn set_monitor(&mut self, range: VirtRange, f: impl Fn(&mut Vma<M>)) -> Result<(), Error> {
+        self.vmas.reserve_update(range)?;
+        self.split_ends(range)?;
+        self.in_parts(range, |inner, part| {
+            inner.vmas.update(part, &f);
+            true
+        });
+        Ok(())
+    }
+
+    /// Write-protects what is in the VMAs of `range` that `wanted` selects.
+    fn protect_all(
+        &mut self,
+        range: VirtRange,
+        wanted: impl Fn(&Vma<M>) -> bool,
+    ) -> Result<(), Error> {
+        self.split_ends(range)?;
+        let mut budget = Budget::step(self.mm());
+        let mut rest = range;
+        while let Some((part, empty)) = self.next_to_protect(rest, &wanted) {
+            self.in_steps(part, &mut budget, |edit, part, budget| {
+                edit.uffd_protect_some(part, empty, budget)
+            })?;
+            rest.start = part.end;
+            if !budget.take(AREA) {
+                self.pause();
+                budget = Budget::step(self.mm());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the write protection of what is in `range`.
+    pub(super) fn end_protection(&mut self, range: VirtRange) -> Result<(), Error> {
+        self.split_ends(range)?;
+        if mutant::on(Mutant::LeaveProtected) {
+            return Ok(());
+        }
+        let mut budget = Budget::step(self.mm());
+        self.in_steps(range, &mut budget, |edit, part, budget| {
+            Ok(edit.uffd_unprotect_some(part, budget))
+        })?;
+        Ok(())
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// The part of `range` in its first VMA that `wanted` selects, and whether what is not there is
+    /// to be marked.
+    fn next_to_protect(
+        &self,
+        range: VirtRange,
+        wanted: &impl Fn(&Vma<M>) -> bool,
+    ) -> Option<(VirtRange, bool)> {
+        let vma = self.vmas.iter_in(range).find(|vma| wanted(vma))?;
+        Some((vma.range.intersection(&range)?, vma.marks_empty()))
+    }
+
+    /// Ends the write protection of pages that have left their monitor: all of a VMA's, or of those
+    /// that moved into one. No PMD leaf crosses an end of the range.
+    #[cold]
+    pub(super) fn end_moved_protection(&mut self, new: VirtRange) {
+        if !mutant::on(Mutant::MoveProtection) {
+            self.edit(|edit| edit.uffd_unprotect_some(new, &mut Budget::default()));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Pages that a monitor puts where there are none: UFFDIO_COPY, UFFDIO_ZEROPAGE, UFFDIO_CONTINUE,
+//! UFFDIO_POISON.
+
+use crate::addr::{Pfn, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine};
+use crate::fault::{Access, fresh_attrs};
+use crate::folio::Folio;
+use crate::frame::zone::Reserve;
+use crate::space::{AddressSpace, Error, Inner, Locked};
+use crate::table::{Cursor, Marker};
+use crate::vma::{Slot, Vma, VmaFlags};
+
+/// What a page gets.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// These bytes, a page of them.
+    Bytes(&'a [u8]),
+    /// Zeros.
+    Zeros,
+    /// What the object has there already.
+    Object,
+    /// Nothing: accesses are memory errors.
+    Poison,
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// Fills the page at `at`, one of `whole`, which is to lie in one registered VMA; with
+    /// `protect` it is write-protected at once. ENOENT: there is no such VMA; EEXIST: there is a
+    /// page; EINVAL: it cannot be protected; EFAULT: the object has no such page; ENOMEM.
+    pub fn userfault_fill(
+        &self,
+        whole: VirtRange,
+        at: VirtAddr,
+        content: Content<'_>,
+        protect: bool,
+    ) -> Result<(), Error> {
+        let mut inner = self.lock();
+        let slot = inner.vmas.find(at).ok_or(Error::NoEnt)?;
+        let vma = inner.vmas.get(slot);
+        if !vma.range.covers(&whole) || !vma.flags.intersects(VmaFlags::UFFD) {
+            return Err(Error::NoEnt);
+        }
+        if protect && !vma.flags.contains(VmaFlags::UFFD_WP) {
+            return Err(Error::Inval);
+        }
+        inner.edit(|edit| edit.unshare(at, Reserve::User))?;
+        inner.check_hole(at)?;
+        inner.fill(slot, at, content, protect)
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// EEXIST unless the page at `at` is absent, or a marker of userfaultfd's.
+    fn check_hole(&mut self, at: VirtAddr) -> Result<(), Error> {
+        let mm = self.mm();
+        let leaf = Cursor::new(mm, &mut self.table, at).leaf();
+        match leaf.map(|leaf| Marker::of(leaf.attrs)) {
+            None | Some(Some(Marker::WriteProtected | Marker::Poison)) => Ok(()),
+            Some(None | Some(Marker::Guard)) => Err(Error::Exist),
+        }
+    }
+
+    /// Maps a page at `at`, where none is.
+    fn fill(
+        &mut self,
+        slot: Slot,
+        at: VirtAddr,
+        content: Content<'_>,
+        protect: bool,
+    ) -> Result<(), Error> {
+        let space = self.space;
+        let vma = self.vmas.get(slot);
+        let private = !vma.shared() && !matches!(content, Content::Object | Content::Poison);
+        let zeros = vma.object_page(at).is_none() && matches!(content, Content::Zeros);
+        if private && !zeros && !vma.has_anon {
+            self.vmas.prepare_write(slot);
+        }
+        let Inner {
+            vmas, table, rss, ..
+        } = &mut **self;
+        let vma = vmas.get(slot);
+        let mut cursor = Cursor::new(&space.mm, table, at);
+        cursor.prepare(Level::Pte)?;
+        let page = match content {
+            Content::Poison => Page::Poison,
+            _ if zeros => Page::Zeros,
+            _ if private => Page::Private(match content {
+                Content::Bytes(bytes) => Folio::filled(&space.mm, bytes)?,
+                _ => Folio::anon(&space.mm)?,
+            }),
+            _ => Page::Object(object_page(vma, at, content)?),
+        };
+        if !cursor.is_absent() {
+            cursor.take_marker();
+        }
+        let attrs = |access| {
+            let attrs = fresh_attrs(vma, access);
+            match protect {
+                true => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
+                false => attrs,
+            }
+        };
+        match page {
+            Page::Poison => cursor.install_poison(),
+            Page::Zeros => cursor.install_zero_page(attrs(Access::Read)),
+            Page::Private(folio) => {
+                cursor.install_anon(folio, attrs(Access::Write), &space.id.owner);
+                rss.add_anon(1);
+            }
+            Page::Object(pfn) => {
+                let access = match vma.shared() {
+                    true => Access::Write,
+                    false => Access::Read,
+                };
+                cursor.install_page(pfn, attrs(access));
+                rss.add(vma, 0, 1);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is mapped; a page with the reference that the entry gets.
+enum Page {
+    Private(Folio),
+    Object(Pfn),
+    Zeros,
+    Poison,
+}
+
+/// A reference to the page of the VMA's object at `at`: a new one, or the one that is there.
+fn object_page<M: Machine>(vma: &Vma<M>, at: VirtAddr, content: Content<'_>) -> Result<Pfn, Error> {
+    let (object, index) = vma.object_page(at).ok_or(Error::Inval)?;
+    let bytes = match content {
+        Content::Bytes(bytes) => Some(bytes),
+        Content::Object => {
+            let page = object.page_if_there(index).ok_or(Error::Fault)?;
+            return Ok(page.into_pfn());
+        }
+        _ => None,
+    };
+    match object.fill_hole(index, bytes)? {
+        Ok(page) => Ok(page.into_pfn()),
+        Err(true) => Err(Error::Exist),
+        Err(false) => Err(Error::Fault),
+    }
+}

@@ -546,7 +546,7 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             let child = p.fork().unwrap();
             w.check(&[p, &child], &[]);
         })],
-        Mutant::ForgetGuards => vec![blocks("without guards", |_, p| {
+        Mutant::ForgetGuards => vec![blocks("area that has none", |_, p| {
             read_only(p, 8, 8);
             guard(p, 9, 2);
             writable(p, 8, 8);

@@ -17,6 +17,7 @@ on_both! {
     a_page_is_filled_once
     zeros_are_written_as_ever
     poison_is_a_memory_error
+    poison_outlives_its_monitor
     a_write_to_protected_memory_asks
     protection_is_by_the_page_in_folios
     a_huge_leaf_is_protected_whole
@@ -164,6 +165,28 @@ fn poison_is_a_memory_error<F: PteFormat>(w: &World<F>) {
     w.check(&[&s], &[]);
 }
 
+fn poison_outlives_its_monitor<F: PteFormat>(w: &World<F>) {
+    w.mm.switches().set(Switch::Fork, 2);
+    let s = w.process();
+    map(&s, AT, 4, RW);
+    w.store(0, &s, page(1), 1).unwrap();
+    register(&s, pages(0, 2), MISSING).unwrap();
+    s.userfault_fill(pages(0, 1), page(0), Content::Poison, false)
+        .unwrap();
+    s.userfault_unregister(pages(0, 2), MONITOR).unwrap();
+    // Also in a child, whose table would be the parent's.
+    let child = w.adopt(s.fork().unwrap());
+    assert_eq!(w.load(0, &child, page(0)), Err(Resolution::Poisoned));
+    assert_eq!(w.load(0, &child, page(1)), Ok(1));
+    w.check(&[&s, &child], &[]);
+    // And where it becomes one with an area that has none.
+    s.protect(page(1), 3 * PAGE_SIZE, Prot::READ).unwrap();
+    s.protect(page(1), 3 * PAGE_SIZE, RW).unwrap();
+    w.store(0, &s, page(1), 2).unwrap();
+    assert_eq!(w.store(0, &s, page(0), 2), Err(Resolution::Poisoned));
+    w.check(&[&s, &child], &[]);
+}
+
 fn a_write_to_protected_memory_asks<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     filled(w, &s, 4, WP);
@@ -255,7 +278,7 @@ fn asynchronous_writes_are_seen_by_the_page<F: PteFormat>(w: &World<F>) {
         s.userfault_protect_async(pages(0, 2 * HUGE)).unwrap();
         w.check(&[&s], &[]);
         for n in [3, 40, HUGE + 9] {
-            assert_eq!(w.load(0, &s, page(n)).is_ok(), true);
+            assert!(w.load(0, &s, page(n)).is_ok());
             w.store(1, &s, page(n), 77).unwrap();
         }
         let written: Vec<_> = (0..2 * HUGE).filter(|n| !protected_page(&s, *n)).collect();
@@ -557,7 +580,7 @@ fn pages_move_without_a_copy<F: PteFormat>(w: &World<F>) {
         map(&s, to, HUGE, RW);
         let target = VirtRange::new(to, to + HUGE * PAGE_SIZE);
         let bytes =
-            |from: u64, n: u64, to: VirtAddr| s.userfault_move(pages(from, n), to, MONITOR, false);
+            |from: u64, n: u64, to: VirtAddr| s.userfault_move(to, pages(from, n), MONITOR, false);
         assert_eq!(bytes(0, 1, to), Err(Error::Inval));
         register(&s, target, MISSING).unwrap();
         asks(w.load(0, &s, to + 3 * PAGE_SIZE));

@@ -213,19 +213,29 @@ fn work_off_more(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupt
 /// A page fault in user mode: resolved, or a signal.
 #[inline(always)]
 fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
+    match resolve(task, addr, access) {
+        Resolution::Done => {}
+        why => unresolved(task, addr, access, why),
+    }
+}
+
+/// A page fault that was not resolved at once, for this reason.
+#[cold]
+#[inline(never)]
+fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolution) {
     let mut attempt = 0;
     let info = loop {
-        match resolve(task, addr, access) {
+        match why {
             Resolution::Done => return,
             Resolution::NotMapped | Resolution::Guard => {
                 break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0);
             }
             Resolution::Denied => break SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
             Resolution::Bus => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
+            Resolution::Poisoned => break SigInfo::fault(SIGBUS, abi::BUS_MCEERR_AR, addr.0),
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
                 attempt += 1;
             }
-            Resolution::Poisoned => break SigInfo::fault(SIGBUS, abi::BUS_MCEERR_AR, addr.0),
             Resolution::Claimed if wait_for_claim(task) => {}
             Resolution::Asks => match userfault::ask(task, addr, access, Mode::User) {
                 Answer::Again => {}
@@ -235,6 +245,7 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
             // It is to end.
             Resolution::NoMem | Resolution::Claimed => return,
         }
+        why = resolve(task, addr, access);
     };
     kernel_lock::with(|| signal::force(task, info));
 }

@@ -210,6 +210,8 @@ fn errno(error: Error) -> i32 {
         Error::Fault => libc::EFAULT,
         Error::Perm => libc::EPERM,
         Error::Interrupted => libc::EINTR,
+        Error::NoEnt => libc::ENOENT,
+        Error::Busy => libc::EBUSY,
     }
 }
 

@@ -135,6 +135,16 @@ impl<M: Machine> Tally<'_, M> {
             inner.has_seals || sealed.is_none(),
             "a seal that no verb asks for"
         );
+        for vma in inner.vmas.iter() {
+            let monitored = vma.flags.intersects(VmaFlags::UFFD);
+            assert!(
+                monitored == (vma.monitor != 0) && (inner.has_monitors || !monitored),
+                "{:?} has monitor {}, and {:?}",
+                vma.range,
+                vma.monitor,
+                vma.flags
+            );
+        }
         let (mut tables, mut again) = (0, 0);
         let sharers = &mut self.sharers;
         let root = Node::root(self.mm, &inner.table);
@@ -219,8 +229,12 @@ impl<M: Machine> Tally<'_, M> {
             "the marker at {va:?} is {attrs:?} on {pfn:?}"
         );
         assert!(
-            marker != Marker::Guard || vma.flags.contains(VmaFlags::GUARDED),
-            "a guard in an area without guards, at {va:?}"
+            vma.flags.intersects(match marker {
+                Marker::Guard => VmaFlags::GUARDED,
+                Marker::Poison => VmaFlags::POISONED,
+                Marker::WriteProtected => VmaFlags::UFFD_WP,
+            }),
+            "a marker ({marker:?}) in an area that has none, at {va:?}"
         );
         assert!(leaf.sharers == 0, "a marker in a shared table, at {va:?}");
     }

@@ -42,10 +42,10 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Whether faults and advice there change no more than entries, but for the first write, and ask no
-/// monitor.
+/// Whether faults and advice there change no more than entries, but for the first write, and none
+/// is a marker.
 pub(crate) fn only_entries<M: Machine>(vma: &Vma<M>) -> bool {
-    let others = VmaFlags::SHARED | VmaFlags::UFFD;
+    let others = VmaFlags::SHARED | VmaFlags::MARKED;
     matches!(vma.backing, Backing::Anon) && !vma.flags.intersects(others)
 }
 

@@ -75,6 +75,11 @@ fn retry<M: Machine>(
     mut miss: Miss,
 ) -> Result<Pfn, Resolution> {
     let (mm, mut most) = (locked.mm(), PMD_ORDER);
+    // The lock may have been released, and marks made.
+    let request = Request {
+        unmarked: false,
+        ..request
+    };
     loop {
         let kept = match miss {
             Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
@@ -97,9 +102,10 @@ fn retry<M: Machine>(
                 None
             }
         };
-        let wants = match attempt? {
-            Attempt::Mapped(pfn) => return Ok(pfn),
-            Attempt::Wants(wants) => wants,
+        let wants = match attempt {
+            Ok(Attempt::Mapped(pfn)) => return Ok(pfn),
+            Ok(Attempt::Wants(wants)) => wants,
+            Err(why) => return locked.past_marks(request, why),
         };
         match once(locked, request, &wants, kept) {
             Ok(pfn) => return Ok(pfn),

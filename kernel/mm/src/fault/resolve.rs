@@ -8,7 +8,7 @@ use crate::arch::{Attrs, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
 use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf, MARKED};
+use crate::table::{Cursor, Leaf};
 use crate::thp::{PMD_ORDER, Permit};
 use crate::tlb::Gather;
 use crate::vma::{Prot, Vma, VmaFlags};
@@ -63,6 +63,7 @@ impl<M: Machine> AddressSpace<M> {
             access,
             tried: true,
             force: false,
+            unmarked: false,
         };
         #[cfg(feature = "lab-anon")]
         if self.mm.switches().lab(super::lab::LAB)
@@ -77,7 +78,10 @@ impl<M: Machine> AddressSpace<M> {
         let result = match attempt_here(&mut locked, request, PMD_ORDER) {
             Ok(Attempt::Mapped(_)) => return Resolution::Done,
             Ok(Attempt::Wants(wants)) => supply_here(&mut locked, request, wants),
-            Err(why) => return why,
+            Err(why) => {
+                drop(locked);
+                return self.fault_past_marks(addr, access, why);
+            }
         };
         match result {
             Ok(_) => Resolution::Done,
@@ -95,6 +99,8 @@ pub(super) struct Request {
     pub tried: bool,
     /// Copy a read-only private page all the same; it stays read-only (exec's setup).
     pub force: bool,
+    /// [`Locked::past_marks`] has looked after the VMA's marks.
+    pub unmarked: bool,
 }
 
 impl Request {
@@ -105,6 +111,7 @@ impl Request {
             access,
             tried: false,
             force: false,
+            unmarked: false,
         }
     }
 }
@@ -119,9 +126,10 @@ pub(super) fn resolve<M: Machine>(
     if locked.mm().switches().lab(super::lab::LAB) {
         super::lab::resolve(locked, request)?;
     }
-    match attempt(locked, request, PMD_ORDER)? {
-        Attempt::Mapped(pfn) => Ok(pfn),
-        Attempt::Wants(wants) => supply(locked, request, wants),
+    match attempt(locked, request, PMD_ORDER) {
+        Ok(Attempt::Mapped(pfn)) => Ok(pfn),
+        Ok(Attempt::Wants(wants)) => supply(locked, request, wants),
+        Err(why) => locked.past_marks(request, why),
     }
 }
 
@@ -133,7 +141,8 @@ pub(super) enum Attempt {
     Wants(Wants),
 }
 
-/// Resolves a fault as far as possible without a fresh folio, of order `most` at most.
+/// Resolves a fault as far as possible without a fresh folio, of order `most` at most. Fails with
+/// [`Resolution::Asks`] where the VMA's marks come first.
 #[inline(never)]
 pub(super) fn attempt<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -154,6 +163,7 @@ fn attempt_here<M: Machine>(
         access,
         tried,
         force,
+        unmarked,
     } = request;
     let space = locked.space;
     if addr >= M::Pte::USER_END {
@@ -163,6 +173,9 @@ fn attempt_here<M: Machine>(
         Some(slot) => slot,
         None => super::stack::grow(locked, addr)?,
     };
+    if locked.vmas.get(slot).flags.intersects(VmaFlags::MARKED) && !unmarked {
+        return Err(Resolution::Asks);
+    }
     let Inner {
         vmas, table, rss, ..
     } = &mut **locked;
@@ -222,9 +235,6 @@ impl<M: Machine> Fault<'_, M> {
         let found = cursor.leaf();
         match &found {
             None if cursor.is_shared() => self.shared_table(cursor),
-            None if self.vma.flags.intersects(VmaFlags::UFFD) && self.hole_asks() => {
-                Err(Stop::Failed(Resolution::Asks))
-            }
             None if self.vma.object_page(self.va).is_some() => self.object_page(cursor),
             None => self.anon_page(cursor),
             Some(leaf) => self.present(cursor, leaf),
@@ -260,9 +270,6 @@ impl<M: Machine> Fault<'_, M> {
     fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
         if self.is_enough(leaf) {
             return Ok(leaf.pfn);
-        }
-        if leaf.attrs.intersects(MARKED) {
-            return self.marked(cursor, leaf);
         }
         if self.breaks_cow(leaf) {
             return self.break_cow(cursor, leaf);

@@ -1,10 +1,11 @@
 //! Faults in VMAs that a userfaultfd monitors: what is asked, and what needs no answer.
 
-use super::resolve::{Fault, Stop, attrs};
+use super::resolve::{Request, allowed, attrs, resolve};
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
-use crate::space::{AddressSpace, gathered};
+use crate::manager::SpaceId;
+use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Marker};
 use crate::vma::{Vma, VmaFlags};
@@ -43,6 +44,28 @@ impl<M: Machine> AddressSpace<M> {
             question,
         })
     }
+
+    /// [`AddressSpace::fault`] again, if the VMA's marks were why it failed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fault_past_marks(
+        &self,
+        addr: VirtAddr,
+        access: Access,
+        why: Resolution,
+    ) -> Resolution {
+        if why != Resolution::Asks {
+            return why;
+        }
+        let request = Request {
+            tried: true,
+            ..Request::new(addr, access)
+        };
+        match resolve(&mut self.lock(), request) {
+            Ok(_) => Resolution::Done,
+            Err(why) => why,
+        }
+    }
 }
 
 /// What an access, which the VMA allows, asks of the VMA's monitor; `leaf` is in an unshared table.
@@ -71,77 +94,143 @@ fn question<M: Machine>(
     (protected && asks && access == Access::Write).then_some(Question::WriteProtected)
 }
 
-impl<M: Machine> Fault<'_, M> {
-    /// Whether the monitor is asked where nothing is mapped.
+impl<M: Machine> Locked<'_, M> {
+    /// Resolves an access that failed for this reason, if that is the VMA's marks.
     #[cold]
     #[inline(never)]
-    pub(super) fn hole_asks(&self) -> bool {
-        question(self.vma, self.va, self.access, None).is_some()
+    pub(super) fn past_marks(
+        &mut self,
+        request: Request,
+        why: Resolution,
+    ) -> Result<Pfn, Resolution> {
+        if why != Resolution::Asks {
+            return Err(why);
+        }
+        let unmarked = true;
+        match self.marked(request)? {
+            Some(pfn) => Ok(pfn),
+            None => resolve(
+                self,
+                Request {
+                    unmarked,
+                    ..request
+                },
+            ),
+        }
     }
 
-    /// The entry is a marker, or userfaultfd write-protects its page.
+    /// What comes before an access in a VMA with [`VmaFlags::MARKED`]: its monitor is asked, or
+    /// what keeps the access away goes, or the access fails. Returns the page where that is all
+    /// there is to do.
     #[cold]
     #[inline(never)]
-    pub(super) fn marked(self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
-        let marker = Marker::of(leaf.attrs);
+    fn marked(&mut self, request: Request) -> Result<Option<Pfn>, Resolution> {
+        let space = self.space;
+        let slot = self.vmas.find(request.addr).ok_or(Resolution::NotMapped)?;
+        let Inner {
+            vmas, table, rss, ..
+        } = &mut **self;
+        let vma = vmas.get(slot);
+        if !allowed(vma, request.access, request.force) {
+            return Ok(None);
+        }
+        let va = request.addr.align_down(PAGE_SIZE);
+        let mut marked = Marked {
+            id: &space.id,
+            vma,
+            request,
+            rss,
+            cursor: Cursor::new(&space.mm, table, va),
+        };
+        marked.resolve()
+    }
+}
+
+/// An access in a VMA with marks.
+struct Marked<'a, M: Machine> {
+    id: &'a SpaceId,
+    vma: &'a Vma<M>,
+    request: Request,
+    rss: &'a mut Rss,
+    cursor: Cursor<'a, M>,
+}
+
+impl<M: Machine> Marked<'_, M> {
+    /// As [`Locked::marked`].
+    fn resolve(&mut self) -> Result<Option<Pfn>, Resolution> {
+        if self.cursor.is_shared() {
+            gathered(self.cursor.mm(), self.id, |gather| {
+                self.cursor.edit(gather).open()
+            })?;
+        }
+        let leaf = self.cursor.leaf();
+        let marker = leaf.as_ref().and_then(|leaf| Marker::of(leaf.attrs));
         match marker {
-            Some(Marker::Guard) => return Err(Stop::Failed(Resolution::Guard)),
-            Some(Marker::Poison) => return Err(Stop::Failed(Resolution::Poisoned)),
+            Some(Marker::Guard) => return Err(Resolution::Guard),
+            Some(Marker::Poison) => return Err(Resolution::Poisoned),
             _ => {}
         }
-        if question(self.vma, self.va, self.access, Some(leaf)).is_some() {
-            return Err(Stop::Failed(Resolution::Asks));
+        let (va, access) = (self.cursor.va(), self.request.access);
+        if question(self.vma, va, access, leaf.as_ref()).is_some() {
+            return Err(Resolution::Asks);
         }
-        match (marker, self.access) {
-            (Some(_), Access::Write) => {
-                let page = self.vma.object_page(self.va);
-                if page.is_some_and(|(object, index)| !object.covers(index)) {
-                    return Err(Stop::Failed(Resolution::Bus));
-                }
-                cursor.take_marker();
-                self.at(cursor)
-            }
-            (Some(_), _) => self.fill_marker(cursor),
-            (None, Access::Write) => self.write_unprotected(cursor, leaf),
-            (None, _) => self.touch_protected(cursor, leaf),
+        match leaf.filter(|leaf| leaf.attrs.contains(Attrs::UFFD_WP)) {
+            Some(_) if marker.is_some() && access == Access::Write => self.take_marker()?,
+            Some(_) if marker.is_some() => return self.fill_marker().map(Some),
+            Some(leaf) if access == Access::Write => self.unprotect(&leaf)?,
+            Some(leaf) => return Ok(Some(self.touch(&leaf))),
+            None => {}
         }
+        Ok(None)
+    }
+
+    /// A write where a marker is, which goes.
+    fn take_marker(&mut self) -> Result<(), Resolution> {
+        let page = self.vma.object_page(self.cursor.va());
+        if page.is_some_and(|(object, index)| !object.covers(index)) {
+            return Err(Resolution::Bus);
+        }
+        self.cursor.take_marker();
+        Ok(())
     }
 
     /// A read where a marker is: zeros, or the object's page, write-protected.
-    fn fill_marker(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
+    fn fill_marker(&mut self) -> Result<Pfn, Resolution> {
         let attrs = (attrs(self.vma, Access::Read) - Attrs::WRITE) | Attrs::UFFD_WP;
-        let Some((object, index)) = self.vma.object_page(self.va) else {
-            cursor.take_marker();
-            cursor.install_zero_page(attrs);
-            self.mm.count(Event::ZeroPage, 1);
-            return Ok(self.mm.zero_page());
+        let mm = self.cursor.mm();
+        let Some((object, index)) = self.vma.object_page(self.cursor.va()) else {
+            self.cursor.take_marker();
+            self.cursor.install_zero_page(attrs);
+            mm.count(Event::ZeroPage, 1);
+            return Ok(mm.zero_page());
         };
         let page = object.page(index)?.ok_or(Resolution::Bus)?.into_pfn();
-        cursor.take_marker();
-        cursor.install_page(page, attrs);
+        self.cursor.take_marker();
+        self.cursor.install_page(page, attrs);
         self.rss.add(self.vma, 0, 1);
         Ok(page)
     }
 
-    /// A write that ends the protection of its page, and of no other.
-    fn write_unprotected(self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
-        gathered(self.mm, self.id, |gather| {
+    /// Ends the protection of this page, and of no other.
+    fn unprotect(&mut self, leaf: &Leaf) -> Result<(), Resolution> {
+        gathered(self.cursor.mm(), self.id, |gather| {
             if leaf.level == Level::Pmd {
-                cursor.edit(gather).open()?;
+                self.cursor.edit(gather).open()?;
             }
-            cursor.edit(gather).uffd_unprotect();
-            Ok::<_, Resolution>(())
-        })?;
-        self.at(cursor)
+            self.cursor.edit(gather).uffd_unprotect();
+            Ok(())
+        })
     }
 
-    /// A read of a protected page, which lacks ACCESSED.
-    fn touch_protected(self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
-        self.mm.count(Event::Minor, 1);
-        gathered(self.mm, self.id, |gather| {
-            let area = self.vma.range;
-            cursor.edit(gather).add_bits(Attrs::ACCESSED, area);
-        });
-        Ok(leaf.pfn)
+    /// A read of a protected page.
+    fn touch(&mut self, leaf: &Leaf) -> Pfn {
+        if self.request.tried || !leaf.attrs.contains(Attrs::ACCESSED) {
+            self.cursor.mm().count(Event::Minor, 1);
+            gathered(self.cursor.mm(), self.id, |gather| {
+                let area = self.vma.range;
+                self.cursor.edit(gather).add_bits(Attrs::ACCESSED, area);
+            });
+        }
+        leaf.pfn
     }
 }

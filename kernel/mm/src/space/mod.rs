@@ -64,6 +64,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) mdwe: Mdwe,
     /// Whether a VMA was ever sealed: verbs ask no VMA without it.
     pub(crate) has_seals: bool,
+    /// Whether a VMA ever had a monitor (userfaultfd): a fork asks no VMA without it.
+    pub(crate) has_monitors: bool,
     /// Whether a page ever had a long-term pin.
     pub(crate) pinned: bool,
     /// Number of times the lock was taken while open ([`Locked::open`]).
@@ -93,6 +95,7 @@ impl<M: Machine> AddressSpace<M> {
             future: VmaFlags::empty(),
             mdwe: Mdwe::empty(),
             has_seals: false,
+            has_monitors: false,
             pinned: false,
             turn: 0,
             claimed: false,

@@ -10,7 +10,6 @@ use crate::switch::ForkBy;
 use crate::table::{Budget, ForkCopy};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
-use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
     /// Copies the space for a child: private pages become copy-on-write. Pages held only by an
@@ -31,8 +30,7 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
-    let monitored = Cell::new(false);
-    let mut vmas = copy_areas(parent, child.inner.get_mut(), &monitored)?;
+    let mut vmas = copy_areas(parent, child.inner.get_mut())?;
     let mut gather = parent.gather();
     let mut copying = Copying {
         budget: Budget::step(parent.mm()),
@@ -43,7 +41,7 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
     let copied = vmas.iter().try_for_each(|vma| copying.pages(vma));
     // Invariant: no writable translation of the parent survives into copy-on-write.
     gather.finish();
-    if monitored.get() {
+    if child.inner.get_mut().has_monitors {
         forget_monitors(&mut vmas);
     }
     // Last: the VMAs lead to what the tables hold.
@@ -56,11 +54,10 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
 fn copy_areas<M: Machine>(
     parent: &mut Areas<'_, M>,
     child: &mut Inner<M>,
-    monitored: &Cell<bool>,
 ) -> Result<VmaTree<M>, Error> {
-    let inherit = |vma: &mut Vma<M>| inherit(vma, monitored);
     child.limits = parent.limits;
     (child.has_seals, child.mdwe) = (parent.has_seals, parent.mdwe.inherited());
+    child.has_monitors = parent.has_monitors;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
     if parent.vmas.len() <= AREAS {
         return Ok(VmaTree::copy_of(parent.vmas.iter(), is_inherited, inherit)?);
@@ -89,26 +86,14 @@ fn is_inherited<M: Machine>(vma: &Vma<M>) -> bool {
     !vma.flags.contains(VmaFlags::DONTFORK)
 }
 
-/// Turns the parent's VMA into the child's. It keeps its monitor until its entries are copied, and
-/// sets `monitored` if it has one.
-#[inline]
-fn inherit<M: Machine>(vma: &mut Vma<M>, monitored: &Cell<bool>) {
+/// Turns the parent's VMA into the child's. It keeps its monitor until its entries are copied.
+fn inherit<M: Machine>(vma: &mut Vma<M>) {
     // mlock(2): locks are not inherited.
     vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
-    if vma.flags.intersects(VmaFlags::WIPEONFORK | VmaFlags::UFFD) {
-        inherit_less(vma, monitored);
-    }
-}
-
-#[cold]
-fn inherit_less<M: Machine>(vma: &mut Vma<M>, monitored: &Cell<bool>) {
     if vma.flags.contains(VmaFlags::WIPEONFORK) {
         vma.has_anon = false;
         vma.anon_vma = None;
-        vma.flags -= VmaFlags::GUARDED;
-    }
-    if vma.flags.intersects(VmaFlags::UFFD) {
-        monitored.set(true);
+        vma.flags -= VmaFlags::MARKERS;
     }
 }
 
@@ -164,8 +149,8 @@ impl<M: Machine> Copying<'_, '_, M> {
         range: VirtRange,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let is_copied = vma.anon_vma.is_some() && !vma.shared();
-        let marked = VmaFlags::GUARDED | VmaFlags::UFFD_FORKS;
-        if !is_copied && !vma.flags.intersects(marked) {
+        let copied_too = VmaFlags::MARKERS | VmaFlags::UFFD_FORKS;
+        if !is_copied && !vma.flags.intersects(copied_too) {
             return Ok(None);
         }
         let mm = self.gather.mm();
@@ -173,7 +158,7 @@ impl<M: Machine> Copying<'_, '_, M> {
         // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
         // entry.
         let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-        let marked = vma.flags.intersects(VmaFlags::GUARDED | VmaFlags::UFFD);
+        let marked = vma.flags.intersects(VmaFlags::MARKED);
         let whole = !marked || mutant::on(Mutant::ShareGuards);
         let mut copy = ForkCopy {
             mm,

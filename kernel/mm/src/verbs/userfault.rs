@@ -66,6 +66,7 @@ impl<M: Machine> AddressSpace<M> {
         if protects && !with.flags.contains(VmaFlags::UFFD_WP) {
             areas.end_protection(range)?;
         }
+        areas.has_monitors = true;
         areas.set_monitor(range, |vma| {
             vma.flags = (vma.flags - VmaFlags::UFFD_ALL) | with.flags;
             vma.monitor = with.monitor;

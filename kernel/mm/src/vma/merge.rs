@@ -31,10 +31,10 @@ fn one_history(low: Option<AnonVma>, high: Option<AnonVma>) -> bool {
     }
 }
 
-/// Equal, with one monitor, but for TRACKED and GUARDED: VMAs merge whether or not soft-dirty was
-/// cleared, or a guard installed.
+/// Equal, with one monitor, but for TRACKED and MARKERS: VMAs merge whether or not soft-dirty was
+/// cleared, or a marker installed.
 fn same_flags<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
-    let other = VmaFlags::TRACKED | VmaFlags::GUARDED;
+    let other = VmaFlags::TRACKED | VmaFlags::MARKERS;
     (low.flags ^ high.flags) - other == VmaFlags::empty() && low.monitor == high.monitor
 }
 

@@ -68,6 +68,8 @@ bitflags::bitflags! {
         const GUARDED = 1 << 17;
         /// MAP_DROPPABLE: pages may go at any time, and are never locked.
         const DROPPABLE = 1 << 18;
+        /// UFFDIO_POISON was called here, or for what it was joined with: there may be poison.
+        const POISONED = 1 << 23;
         /// UFFDIO_REGISTER_MODE_MISSING: the monitor is asked for what is not there.
         const UFFD_MISSING = 1 << 24;
         /// UFFDIO_REGISTER_MODE_WP: pages may be write-protected (`table::userfault`).
@@ -90,6 +92,11 @@ bitflags::bitflags! {
             | Self::UFFD_WP_UNPOPULATED.bits()
             | Self::UFFD_FORKS.bits()
             | Self::UFFD_MOVES.bits();
+        /// There may be markers that stay without a monitor, too.
+        const MARKERS = Self::GUARDED.bits() | Self::POISONED.bits();
+        /// Entries may be markers, or write-protected by userfaultfd: faults ask that first, and a
+        /// fork shares no table.
+        const MARKED = Self::MARKERS.bits() | Self::UFFD.bits();
     }
 }
 
@@ -336,7 +343,7 @@ impl<M: Machine> Vma<M> {
         // What is new counts as written, and with it what it became one with.
         self.flags &= high.flags | !VmaFlags::TRACKED;
         if !mutant::on(Mutant::ForgetGuards) {
-            self.flags |= high.flags & VmaFlags::GUARDED;
+            self.flags |= high.flags & VmaFlags::MARKERS;
         }
     }
     fn move_offset(&mut self, bytes: u64) {

@@ -25,8 +25,8 @@ impl<M: Machine> VmaTree<M> {
             at = part.end;
             let mut changed = vma.clone();
             f(&mut changed);
-            let same_monitor = changed.monitor == vma.monitor;
-            if (changed.prot, changed.flags) != (vma.prot, vma.flags) || !same_monitor {
+            // The monitor changes only with the flags of its registration.
+            if (changed.prot, changed.flags) != (vma.prot, vma.flags) {
                 changed.cut_to(part);
                 self.replace(slot, changed);
             }

@@ -128,7 +128,7 @@ fn move_pages(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
         while done < len {
             let rest = VirtRange::new(from.start + done, from.end);
             let holes = mode & ALLOW_HOLES != 0;
-            match space.userfault_move(rest, to.start + done, monitor.number, holes) {
+            match space.userfault_move(to.start + done, rest, monitor.number, holes) {
                 Ok(moved) => done += moved,
                 Err(why) if done == 0 => return Ok(Err(why.into())),
                 Err(_) => break,

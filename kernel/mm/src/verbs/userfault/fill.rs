@@ -101,7 +101,10 @@ impl<M: Machine> Locked<'_, M> {
             }
         };
         match page {
-            Page::Poison => cursor.install_poison(),
+            Page::Poison => {
+                cursor.install_poison();
+                vmas.get_mut(slot).flags |= VmaFlags::POISONED;
+            }
             Page::Zeros => cursor.install_zero_page(attrs(Access::Read)),
             Page::Private(folio) => {
                 cursor.install_anon(folio, attrs(Access::Write), &space.id.owner);

@@ -17,8 +17,8 @@ impl<M: Machine> AddressSpace<M> {
     /// the page; ENOMEM.
     pub fn userfault_move(
         &self,
-        from: VirtRange,
         to: VirtAddr,
+        from: VirtRange,
         monitor: u16,
         holes: bool,
     ) -> Result<u64, Error> {

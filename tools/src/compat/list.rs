@@ -62,12 +62,12 @@ mod tests {
             files: Vec::new(),
             lines: String::new(),
         });
-        let chosen = |only: &[String]| {
-            let chosen = super::chosen(&built, only)?;
+        let names = |only: &[String]| {
+            let chosen = chosen(&built, only)?;
             Ok::<Vec<_>, UsageError>(chosen.into_iter().map(|it| &*it.name).collect())
         };
-        assert_eq!(chosen(&[]).unwrap(), ["cow", "uffd-stress"]);
-        let only = |name: &str| chosen(&[name.to_owned()]);
+        assert_eq!(names(&[]).unwrap(), ["cow", "uffd-stress"]);
+        let only = |name: &str| names(&[name.to_owned()]);
         assert_eq!(only("cow").unwrap(), ["cow"]);
         assert!(
             only("ufd-stress")

@@ -171,7 +171,7 @@ impl<M: Machine> Copying<'_, '_, M> {
         };
         let stopped = copy.range(&mut self.parent.table, table, range, &mut self.budget);
         rss.add(vma, copy.anon, copy.object);
-        let leaves = marked && !vma.flags.contains(VmaFlags::UFFD_FORKS);
+        let leaves = vma.flags & (VmaFlags::UFFD_WP | VmaFlags::UFFD_FORKS) == VmaFlags::UFFD_WP;
         if leaves && !mutant::on(Mutant::InheritProtection) {
             let end = stopped
                 .as_ref()

@@ -8,11 +8,13 @@ use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
+use mm::hugetlb::DEFAULT;
 use mm::mutant::{self, Mutant};
+use mm::object::Object;
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
-use mm::vma::{Prot, VmaFlags};
-use mm::{Advice, Registration};
+use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{Advice, MapRequest, Place, Registration};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -110,6 +112,29 @@ fn huge<F: PteFormat>(rule: &'static str, verbs: fn(&World<F>, &Process<F>)) -> 
     }
 }
 
+/// Maps a page of a pool, which gets two, and returns its address.
+fn hugetlb<F: PteFormat>(w: &World<F>, p: &Process<F>, kind: VmaFlags) -> VirtAddr {
+    w.mm.resize_hugetlb(DEFAULT, 2);
+    let object = match kind.contains(VmaFlags::SHARED) {
+        true => Object::huge(&w.mm, DEFAULT, None),
+        false => Object::huge_private(&w.mm, DEFAULT, None, p.root()),
+    };
+    object.set_len(DEFAULT.bytes());
+    let (offset, file) = (0, None);
+    let backing = Backing::Object {
+        object,
+        offset,
+        file,
+    };
+    let place = Place::Fixed(page(4 * HUGE));
+    p.map(MapRequest {
+        backing,
+        flags: kind | VmaFlags::HUGETLB,
+        ..anon(place, HUGE, RW)
+    })
+    .unwrap()
+}
+
 impl<F: PteFormat> Case<F> {
     /// Pages are written one by one: what is done for their neighbours would hide what is broken
     /// for one.
@@ -185,9 +210,9 @@ const PGD: u64 = 1 << 27;
 /// pages.
 fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
     let start = VirtAddr(4 * PGD * PAGE_SIZE);
-    let request = mm::MapRequest {
+    let request = MapRequest {
         flags: VmaFlags::NORESERVE,
-        ..anon(mm::Place::Fixed(start), PGD, RW)
+        ..anon(Place::Fixed(start), PGD, RW)
     };
     p.map(request).unwrap();
     for n in [0, PGD - 1] {
@@ -570,6 +595,20 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             read_only(p, 8, 8);
             drop(p.fork().unwrap());
             w.store(0, p, page(2), 1).unwrap();
+        })],
+        Mutant::KeepReservations => vec![blocks("claims were found", |w, p| {
+            let at = hugetlb(w, p, VmaFlags::SHARED);
+            p.unmap(at, DEFAULT.bytes()).unwrap();
+        })],
+        Mutant::FreeHugePages => vec![blocks("huge pages of order", |w, p| {
+            let at = hugetlb(w, p, VmaFlags::empty());
+            w.store(0, p, at, 1).unwrap();
+            p.unmap(at, DEFAULT.bytes()).unwrap();
+        })],
+        Mutant::CutHugePages => vec![blocks("leaf is cut", |w, p| {
+            let at = hugetlb(w, p, VmaFlags::empty());
+            w.store(0, p, at, 1).unwrap();
+            p.unmap(at, PAGE_SIZE).unwrap_err();
         })],
         _ => Vec::new(),
     }

@@ -85,6 +85,18 @@ impl Folio {
         mm.machine().mem().copy(from, folio.0, order);
         Ok(folio)
     }
+    /// A huge page of private memory with the contents of another, from what the pool has beyond
+    /// its reservations.
+    pub(crate) fn huge_copy<M: Machine>(
+        mm: &Mm<M>,
+        order: Order,
+        from: Pfn,
+    ) -> Result<Folio, OutOfMemory> {
+        let page = mm.take_huge(order, Kind::Anon, false)?;
+        mm.count(Event::Copied, order.pages());
+        mm.machine().mem().copy(from, page, order);
+        Ok(Folio(page))
+    }
     /// Copies a page into one of the folio's.
     pub(crate) fn copy_page<M: Machine>(&self, mm: &Mm<M>, page: u64, from: Pfn) {
         mm.count(Event::Copied, 1);

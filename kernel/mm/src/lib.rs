@@ -16,6 +16,7 @@
 //! | [`own`] | the account of the references to a folio, and the scheme, one of six, that the switches select |
 //! | [`thp`] | multi-size THP: controls, order of a fault, statistics |
 //! | [`frame`] | the page allocator: the frame table, zones, buddy lists, per-CPU lists |
+//! | [`hugetlb`] | pools of huge pages: what is free, reserved, surplus |
 //! | [`manager`] | [`Mm`]: machine, frames, account, zero pages, tags and counters as one value |
 //! | [`folio`] | a counted reference to a frame, as a value that must be given back |
 //! | [`object`] | pages by index: files, shared anonymous memory |
@@ -39,6 +40,7 @@
 //! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures; faults and page advice of a space that threads share have it as readers |
 //! | 205 [`sync::rank::NODE`] | a bit of each page table | its entries, against other readers of the space's lock |
 //! | 210 [`sync::rank::OBJECT`] | one per object | its pages and its length |
+//! | 215 [`sync::rank::HUGETLB`] | one per pool of huge pages | its free pages and figures |
 //! | 220 [`sync::rank::ASID`] | one | the pool of tags |
 //! | 221 [`sync::rank::MM_ID`] | one | the ids of address spaces in the account |
 //! | 230 [`sync::rank::HEAP`] | the kernel's heap | allocations under any lock above; it calls `alloc_kernel` |
@@ -68,6 +70,7 @@ pub mod check;
 pub mod fault;
 pub(crate) mod folio;
 pub mod frame;
+pub mod hugetlb;
 pub(crate) mod manager;
 pub mod mutant;
 pub mod object;

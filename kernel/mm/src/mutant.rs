@@ -108,6 +108,12 @@ mutants! {
     MoveProtection,
     /// A VMA that a monitor leaves keeps its write protection.
     LeaveProtected,
+    /// An object of huge pages ends, and what it had reserved stays so.
+    KeepReservations,
+    /// A huge page goes to the page allocator and not to its pool.
+    FreeHugePages,
+    /// What cuts a huge page is not refused.
+    CutHugePages,
     /// What was a page of zeros before the flush is dropped, whatever was written meanwhile.
     LookOnce,
     /// A CPU drains the page lists of others itself.

@@ -25,6 +25,7 @@ pub mod rank {
         pub const SPACE: u8 = 200;
         pub const NODE: u8 = 205;
         pub const OBJECT: u8 = 210;
+        pub const HUGETLB: u8 = 215;
         pub const ASID: u8 = 220;
         pub const MM_ID: u8 = 221;
         pub const HEAP: u8 = 230;

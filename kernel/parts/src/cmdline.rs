@@ -32,8 +32,8 @@ pub struct CommandLine {
     /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on,
     /// see [`the kernel's `heap::fail``].
     pub heap_fail: u32,
-    /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see the
-    /// kernel's `thp`.
+    /// `transparent_hugepage=`, `thp_anon=`, `hugepages=`, `contpte=` and their values, in order:
+    /// see the kernel's `thp`.
     pub memory: Vec<Setting>,
     /// Unknown words; boot reports them.
     pub unknown: Vec<String>,
@@ -131,7 +131,7 @@ impl CommandLine {
             ("quire.heap_fail", Some(n)) if n.parse::<u32>().is_ok() => {
                 self.heap_fail = n.parse().unwrap_or(0)
             }
-            ("transparent_hugepage" | "thp_anon", Some(value)) => {
+            ("transparent_hugepage" | "thp_anon" | "hugepages" | "hugepagesz", Some(value)) => {
                 self.memory.push(Setting::new(name, value))
             }
             (name, Some(value)) if is_switch(name) => self.memory.push(Setting::new(name, value)),
@@ -184,13 +184,22 @@ mod tests {
 
     #[test]
     fn what_is_for_memory_stays_in_order() {
-        let line = line("contpte=off thp_anon=64K:always fork=share transparent_hugepage=never");
+        let line = line(
+            "contpte=off thp_anon=64K:always fork=share transparent_hugepage=never hugepagesz=2M hugepages=3",
+        );
         let names: Vec<&str> = line
             .memory
             .iter()
             .map(|setting| setting.name.as_str())
             .collect();
-        assert_eq!(names, ["contpte", "thp_anon", "transparent_hugepage"]);
+        let expected = [
+            "contpte",
+            "thp_anon",
+            "transparent_hugepage",
+            "hugepagesz",
+            "hugepages",
+        ];
+        assert_eq!(names, expected);
         assert_eq!(line.unknown, ["fork=share"]);
     }
 

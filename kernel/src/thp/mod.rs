@@ -7,14 +7,16 @@ pub mod spaces;
 pub mod survey;
 
 use crate::base::machine::mm;
+use mm::addr::Order;
+use mm::hugetlb;
 use mm::switch::Switch;
 use mm::thp::boot;
 use parts::cmdline::Setting;
 
-/// Takes over `transparent_hugepage=`, `thp_anon=` and the switches (`contpte=off`), in the order
-/// given. A bad value is logged and changes nothing.
+/// Takes over `transparent_hugepage=`, `thp_anon=`, `hugepages=` and the switches (`contpte=off`),
+/// in the order given. A bad value is logged and changes nothing.
 pub fn from_command_line(settings: &[Setting]) {
-    let mut first = true;
+    let (mut first, mut size) = (true, Some(hugetlb::DEFAULT));
     for Setting { name, value } in settings {
         match name.as_str() {
             "transparent_hugepage" => {
@@ -25,10 +27,41 @@ pub fn from_command_line(settings: &[Setting]) {
                 first &= result.is_err();
                 report(name, value, result);
             }
+            "hugepagesz" => {
+                size = size_by_name(value);
+                if size.is_none() {
+                    log::warn!("{name}={value} ignored: huge pages have no such size");
+                }
+            }
+            "hugepages" => huge_pages(value, size),
             _ => set_switch(name, value),
         }
     }
     khugepaged::settings_changed();
+}
+
+/// `hugepagesz=2M`.
+fn size_by_name(value: &str) -> Option<Order> {
+    let is_called = |size: &Order| match size.bytes() >> 30 {
+        0 => value == alloc::format!("{}M", size.bytes() >> 20),
+        gigabytes => value == alloc::format!("{gigabytes}G"),
+    };
+    hugetlb::SIZES.into_iter().find(is_called)
+}
+
+/// `hugepages=N`, of the size named last.
+fn huge_pages(value: &str, size: Option<Order>) {
+    let Some(size) = size else {
+        return;
+    };
+    let Ok(pages) = value.parse() else {
+        return log::warn!("hugepages={value} ignored: it is no number");
+    };
+    mm().resize_hugetlb(size, pages);
+    let got = mm().hugetlb(size).total;
+    if got < pages {
+        log::warn!("hugepages={value}: there is memory for {got}");
+    }
 }
 
 fn controls() -> &'static mm::thp::Controls {

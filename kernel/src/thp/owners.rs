@@ -91,7 +91,7 @@ pub fn table(out: &mut Text) -> Result {
             return Err(Errno::EINTR);
         }
         let order = meta.order().0 as usize;
-        if meta.kind() == Kind::Anon && order < FOLIO_ORDERS {
+        if meta.kind() == Kind::Anon && !meta.is_hugetlb() && order < FOLIO_ORDERS {
             fallible::check()?;
             counts.entry(owners.of(pfn)).or_default()[order] += 1;
         }

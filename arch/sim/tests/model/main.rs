@@ -6,6 +6,7 @@ mod advice;
 #[path = "../common/mod.rs"]
 mod common;
 mod edges;
+mod huge;
 mod page;
 mod pins;
 mod play;
@@ -47,9 +48,10 @@ impl<F: PteFormat> Bench<F> {
         let fixed = words.split(' ').filter(|word| !word.is_empty());
         let fixed = fixed.map(|word| play::set(&world, word)).collect();
         let first = (world.process(), Model::default());
-        let objects: Vec<_> = (0..2).map(|_| Object::new(&world.mm)).collect();
+        let objects: Vec<_> = (0..2).map(|_| huge::object(&world, shape)).collect();
         let len = 4 * shape.unit * PAGE_SIZE;
         objects.iter().for_each(|o| o.set_len(len));
+        objects.iter().for_each(|o| huge::fill(o));
         Bench {
             world,
             shape,
@@ -117,6 +119,9 @@ impl<F: PteFormat> Bench<F> {
     }
 
     fn run(&mut self, step: &Step) {
+        if self.shape.huge && (!step.is_for_huge_pages() || self.has_many_pins(step)) {
+            return;
+        }
         self.detach(step);
         match *step {
             Step::Fork(p) => self.fork(p as usize),
@@ -143,11 +148,12 @@ impl<F: PteFormat> Bench<F> {
                         true,
                     );
                 }
+                huge::fill(&self.objects[o]);
                 if let Some(byte) = self.contents[o].get_mut(index as usize) {
                     *byte = 0;
                 }
                 for (_, model) in self.processes.iter_mut().flatten() {
-                    model.drop_object(o, index..index + 1, false);
+                    model.drop_object(o, index..index + 1, self.shape.huge);
                 }
             }
             Step::Fill(p, cpu, at, len, byte) => {
@@ -304,5 +310,6 @@ impl<F: PteFormat> Bench<F> {
             process.zap_object(&self.objects[o], pages * self.shape.unit);
             model.drop_object(o, pages..u64::MAX, true);
         }
+        huge::fill(&self.objects[o]);
     }
 }

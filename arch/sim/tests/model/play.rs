@@ -1,6 +1,6 @@
 //! The walks: what each case is like, how many there are, and that nothing is left behind.
 
-use super::steps::{LARGE, MIDDLE, SMALL, Shape, Step, begin, sizes, step};
+use super::steps::{HUGE, LARGE, MIDDLE, SMALL, Shape, Step, begin, sizes, step};
 use super::*;
 use crate::common::seeds;
 use arch_sim::Hole;
@@ -116,7 +116,7 @@ struct Walk {
     steps: usize,
 }
 
-const WALKS: [Walk; 3] = [
+const WALKS: [Walk; 4] = [
     Walk {
         shape: SMALL,
         cases: 200,
@@ -134,6 +134,12 @@ const WALKS: [Walk; 3] = [
         cases: 40,
         frames: 16384,
         steps: 120,
+    },
+    Walk {
+        shape: HUGE,
+        cases: 12,
+        frames: 40960,
+        steps: 100,
     },
 ];
 
@@ -172,6 +178,7 @@ play! {
     small: 0;
     middle: 1;
     large: 2;
+    huge: 3;
 }
 
 /// Walks with the code of a lab.
@@ -201,7 +208,7 @@ mod lab {
 
 /// Walks under each line of a set of settings in which each two of different switches meet.
 fn in_pairs<F: PteFormat>(contpte: bool) {
-    let fewer = [8, 12, 4];
+    let fewer = [8, 12, 4, 0];
     let walks = WALKS.into_iter().zip(fewer);
     let walks: Vec<Walk> = walks.map(|(walk, cases)| Walk { cases, ..walk }).collect();
     seeds::each(0, |seed| {

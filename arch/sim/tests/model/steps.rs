@@ -20,6 +20,8 @@ pub struct Shape {
     pub pages: u64,
     /// How many a verb takes at most.
     pub most: u64,
+    /// Whether all memory is of huge pages (hugetlb), one for each.
+    pub huge: bool,
 }
 
 /// Single pages.
@@ -27,18 +29,28 @@ pub const SMALL: Shape = Shape {
     unit: 1,
     pages: 12,
     most: 6,
+    huge: false,
 };
 /// Room for folios of 16 to 128 KiB.
 pub const MIDDLE: Shape = Shape {
     unit: 1,
     pages: 64,
     most: 36,
+    huge: false,
 };
 /// Room for folios of 2 MiB, in steps of 128 KiB.
 pub const LARGE: Shape = Shape {
     unit: 32,
     pages: 48,
     most: 36,
+    huge: false,
+};
+/// Huge pages.
+pub const HUGE: Shape = Shape {
+    unit: 512,
+    pages: 6,
+    most: 4,
+    huge: true,
 };
 
 /// Where a mapping's pages come from.
@@ -110,6 +122,18 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether huge pages can do it.
+    pub fn is_for_huge_pages(&self) -> bool {
+        use Advice::*;
+        match self {
+            Step::Write(..) | Step::Edge(..) | Step::Guard(..) | Step::Lock(..) => false,
+            Step::Remap(_, remap) => !remap.keep && remap.new_len <= remap.len,
+            Step::Advise(.., advice) => {
+                matches!(advice, DontFork | DoFork | PopulateRead | PopulateWrite)
+            }
+            _ => true,
+        }
+    }
     /// The page that an access is to.
     pub fn page(&self) -> Option<u64> {
         match *self {

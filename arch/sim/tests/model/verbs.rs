@@ -28,6 +28,7 @@ impl<F: PteFormat> Bench<F> {
                         VmaFlags::SHARED,
                     ),
                 };
+                let request = self.in_huge_pages(process, request);
                 let grows = VmaFlags::GROWSDOWN;
                 let flags = if stack { grows } else { request.flags };
                 process

@@ -2,11 +2,13 @@
 //! mappings, free lists, leaks, and (entry by entry, as the machine lists them) TLBs against
 //! tables. Panics on a violation.
 
+mod pools;
 mod references;
 
-use crate::addr::{Pfn, VirtAddr, VirtRange};
+use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
+use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::Mm;
 use crate::object::Object;
 use crate::own::{MmId, Owner};
@@ -33,6 +35,8 @@ struct Tally<'a, M: Machine> {
     /// Shared tables, with the sharers found.
     sharers: BTreeMap<Pfn, u64>,
     objects: BTreeSet<*const Object<M>>,
+    /// Huge pages that objects have reserved, by their order.
+    claims: BTreeMap<Order, u64>,
     /// Whether these are all objects.
     all_objects: bool,
 }
@@ -62,6 +66,7 @@ pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
         tables: 1 + kernel_tables,
         sharers: BTreeMap::new(),
         objects: BTreeSet::new(),
+        claims: BTreeMap::new(),
         all_objects: objects.is_some(),
     };
     for object in objects.unwrap_or_default() {
@@ -113,8 +118,11 @@ struct Private {
 }
 
 impl<M: Machine> Tally<'_, M> {
-    fn object(&mut self, object: &Arc<Object<M>>) {
-        if self.objects.insert(Arc::as_ptr(object)) {
+    fn object(&mut self, object: &Object<M>) {
+        if self.objects.insert(core::ptr::from_ref(object)) {
+            if let Some(order) = object.huge_order() {
+                *self.claims.entry(order).or_default() += object.claims();
+            }
             object.for_each(&mut |index, pfn| {
                 assert!(
                     self.mm.frames().get(pfn).kind() == Kind::Object,
@@ -132,7 +140,7 @@ impl<M: Machine> Tally<'_, M> {
             .iter()
             .find(|v| v.flags.contains(VmaFlags::SEALED));
         assert!(
-            inner.has_seals || sealed.is_none(),
+            inner.refuses || sealed.is_none(),
             "a seal that no verb asks for"
         );
         for vma in inner.vmas.iter() {
@@ -183,10 +191,11 @@ impl<M: Machine> Tally<'_, M> {
 
     fn pages(&mut self, inner: &Inner<M>, owner: &Owner) {
         let root = Node::root(self.mm, &inner.table);
-        let (mut anon, mut file, mut shmem, mut in_vmas) = (0, 0, 0, 0u64);
+        let (mut anon, mut file, mut shmem, mut hugetlb, mut in_vmas) = (0, 0, 0, 0, 0u64);
         for vma in inner.vmas.iter() {
             if let Backing::Object { object, .. } = &vma.backing {
                 self.object(object);
+                self.object(object.file_object());
             }
             root.for_each_leaf(vma.range, &mut |leaf| {
                 in_vmas += leaf.pages;
@@ -205,6 +214,7 @@ impl<M: Machine> Tally<'_, M> {
                     }
                 }
                 match (self.mm.frames().folio(leaf.pfn).kind, &vma.backing) {
+                    _ if vma.flags.contains(VmaFlags::HUGETLB) => hugetlb += leaf.pages,
                     (Kind::Anon, _) => anon += leaf.pages,
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += 1,
                     (Kind::Object, _) => shmem += 1,
@@ -217,8 +227,9 @@ impl<M: Machine> Tally<'_, M> {
         let mut count = |leaf: Leaf| everywhere += leaf.pages;
         root.for_each_leaf(whole, &mut count);
         assert_eq!(everywhere, in_vmas, "pages mapped, of them in VMAs");
-        let counted = [inner.rss.anon, inner.rss.file, inner.rss.shmem];
-        assert_eq!(counted, [anon, file, shmem], "RSS of a space");
+        let rss = &inner.rss;
+        let counted = [rss.anon, rss.file, rss.shmem, rss.hugetlb];
+        assert_eq!(counted, [anon, file, shmem, hugetlb], "RSS of a space");
     }
 
     /// Checks a marker.
@@ -249,6 +260,22 @@ impl<M: Machine> Tally<'_, M> {
         assert!(
             !attrs.contains(Attrs::WRITE),
             "{va:?} is write-protected and writable"
+        );
+    }
+
+    /// Huge pages are in areas of such, whole, and nothing else is.
+    fn huge_leaf(&self, vma: &Vma<M>, leaf: &Leaf, head: Pfn) {
+        let meta = self.mm.frames().get(head);
+        let order = vma.huge_order();
+        assert!(
+            order.is_some() == meta.is_hugetlb(),
+            "{:?} maps {head:?} ({meta:?}), huge pages of its area: {order:?}",
+            leaf.va
+        );
+        assert!(
+            order.is_none_or(|order| order == meta.order() && leaf.pages == order.pages()),
+            "{:?} maps a part of {head:?} ({meta:?})",
+            leaf.va
         );
     }
 
@@ -298,7 +325,9 @@ impl<M: Machine> Tally<'_, M> {
         let Some(owner) = owner else {
             return;
         };
-        *self.refs.entry(head).or_default() += leaf.pages;
+        self.huge_leaf(vma, leaf, head);
+        let references = leaf.pages.min(LEAF_REFERENCES);
+        *self.refs.entry(head).or_default() += references;
         match kind {
             Kind::Anon => {
                 assert!(
@@ -306,8 +335,8 @@ impl<M: Machine> Tally<'_, M> {
                     "private page {pfn:?} is in the wrong VMA at {va:?}"
                 );
                 let held = self.mapped.entry((head, owner.id()));
-                held.or_insert((*owner, 0)).1 += leaf.pages;
-                for page in (0..leaf.pages).map(|i| pfn + i) {
+                held.or_insert((*owner, 0)).1 += references;
+                for page in (0..references).map(|i| pfn + i) {
                     let private = self.private.entry(page).or_default();
                     private.times += 1;
                     private.written |= writable;
@@ -324,10 +353,12 @@ impl<M: Machine> Tally<'_, M> {
                     "{pfn:?} is the object's and writable through a private mapping at {va:?}"
                 );
                 let mut there = None;
-                object.for_each_page(index, index + 1, &mut |_, pfn| {
-                    there = Some(pfn);
-                    false
-                });
+                object
+                    .file_object()
+                    .for_each_page(index, index + 1, &mut |_, pfn| {
+                        there = Some(pfn);
+                        false
+                    });
                 assert!(
                     there == Some(pfn),
                     "{va:?} maps {pfn:?}, page {index} of its object is {there:?}"

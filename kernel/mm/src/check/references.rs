@@ -100,7 +100,7 @@ impl<M: Machine> Tally<'_, M> {
                 } else {
                     pins += references - found;
                 }
-                let large = anon && meta.order() != Order(0);
+                let large = anon && meta.order() != Order(0) && !meta.is_hugetlb();
                 let partly = large && references < meta.order().pages();
                 assert!(
                     meta.deferred() || !partly,
@@ -109,6 +109,7 @@ impl<M: Machine> Tally<'_, M> {
                 );
             }
         }
+        self.pools();
         let counted = self.mm.pins();
         assert!(
             (pins..=pins + unknown).contains(&counted),

@@ -12,7 +12,7 @@ use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Zap};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
-use crate::vma::Prot;
+use crate::vma::{Prot, VmaFlags};
 
 /// A folio is copied whole only if this many of its size are free.
 const PLENTY: u64 = 64;
@@ -79,7 +79,10 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Replaces the page by a private copy; the old one is freed after the flush.
     fn copy(mut self, cursor: &mut Cursor<'_, M>, mut old: Leaf) -> Result<Pfn, Stop> {
-        if old.level == Level::Pmd {
+        if old.level != Level::Pte {
+            if self.vma.flags.contains(VmaFlags::HUGETLB) {
+                return self.copy_huge(cursor, &old);
+            }
             if self.is_huge_zero(&old) && self.orders().contains(PMD_ORDER) {
                 return Err(Stop::Wants(PMD_ORDER));
             }
@@ -106,7 +109,10 @@ impl<M: Machine> Fault<'_, M> {
     /// folio may be shared.
     #[cold]
     fn reuse_pinned(mut self, cursor: &mut Cursor<'_, M>, mut leaf: Leaf) -> Result<Pfn, Stop> {
-        if leaf.level == Level::Pmd {
+        if leaf.level != Level::Pte {
+            if self.vma.flags.contains(VmaFlags::HUGETLB) {
+                return Ok(self.reuse_huge(cursor, &leaf));
+            }
             leaf = self.page_alone(cursor)?;
         }
         self.mm.count(Event::CowReused, 1);

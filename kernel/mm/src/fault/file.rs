@@ -18,6 +18,9 @@ const AROUND: Order = Order(4);
 impl<M: Machine> Fault<'_, M> {
     /// Maps the object's page, or a copy for a private write.
     pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
+        if self.vma.flags.contains(VmaFlags::HUGETLB) {
+            return self.huge_page(cursor);
+        }
         let (object, index) = self
             .vma
             .object_page(self.va)

@@ -8,6 +8,7 @@ mod claim;
 mod cow;
 mod file;
 mod fresh;
+mod huge;
 #[cfg(feature = "lab-anon")]
 mod lab;
 mod pin;

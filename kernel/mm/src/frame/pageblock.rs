@@ -33,7 +33,7 @@ impl Mobility {
     #[inline]
     pub const fn of(kind: Kind) -> Mobility {
         match kind {
-            Kind::Anon | Kind::Object => Mobility::Movable,
+            Kind::Anon | Kind::Object | Kind::Hugetlb => Mobility::Movable,
             _ => Mobility::Unmovable,
         }
     }

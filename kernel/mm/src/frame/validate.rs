@@ -72,7 +72,12 @@ impl Allocator {
         self.validate_lists();
         let mut used = [0; Kind::COUNT];
         for (_, meta) in table.iter().filter(|(_, m)| m.kind().in_use()) {
-            used[meta.kind() as usize] += meta.order().pages();
+            // The allocator has handed out a huge page to its pool.
+            let kind = match meta.is_hugetlb() {
+                true => Kind::Hugetlb,
+                false => meta.kind(),
+            };
+            used[kind as usize] += meta.order().pages();
         }
         let counts = self.counts();
         assert!(

@@ -5,9 +5,10 @@ use crate::addr::{Order, Pfn};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::frame::zone::Reserve;
 use crate::frame::{AllocRequest, Kind};
+use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::sync::Ordering;
-use crate::thp::Stat;
+use crate::thp::{PMD_ORDER, Stat};
 
 impl<M: Machine> Mm<M> {
     /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that
@@ -96,14 +97,38 @@ impl<M: Machine> Mm<M> {
     /// Frees blocks whose last reference is gone (and whose flush is done: see `tlb::gather`).
     #[inline]
     pub(crate) fn free(&self, blocks: &[Pfn]) {
+        let mut huge = false;
         for &pfn in blocks {
-            let (kind, order) = self.frames().get(pfn).kind_and_order();
-            if order != Order(0) && kind == Kind::Anon {
+            let meta = self.frames().get(pfn);
+            let (kind, order) = meta.kind_and_order();
+            if order == Order(0) {
+                continue;
+            }
+            if order >= PMD_ORDER && meta.is_hugetlb() {
+                huge = true;
+            } else if kind == Kind::Anon {
                 self.large_folio_ends(pfn, order);
             }
         }
+        if huge {
+            return self.free_with_huge(blocks);
+        }
         self.poison(blocks);
         self.allocator.free(self.machine.cpu().id(), blocks);
+    }
+    /// [`Self::free`] of blocks some of which are huge pages, after the bookkeeping.
+    #[cold]
+    #[inline(never)]
+    fn free_with_huge(&self, blocks: &[Pfn]) {
+        for block in blocks.chunks(1) {
+            let huge = self.frames().get(block[0]).is_hugetlb();
+            if huge && !mutant::on(Mutant::FreeHugePages) {
+                self.give_huge(block[0]);
+            } else {
+                self.poison(block);
+                self.allocator.free(self.machine.cpu().id(), block);
+            }
+        }
     }
     /// [`Self::free`] of one block.
     #[inline(always)]

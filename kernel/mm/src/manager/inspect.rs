@@ -15,6 +15,8 @@ pub struct FrameInfo {
     pub references: u64,
     /// Whether it is the page of zeros, small or huge, which is not counted by its mappings.
     pub zeros: bool,
+    /// Whether it is a huge page in use ([`crate::hugetlb`]).
+    pub hugetlb: bool,
 }
 
 impl<M: Machine> Mm<M> {
@@ -32,6 +34,7 @@ impl<M: Machine> Mm<M> {
                 Kind::Anon | Kind::Object => self.references(block.head),
                 _ => 0,
             },
+            hugetlb: self.frames().get(block.head).is_hugetlb(),
             zeros: [self.zero_page(), self.huge_zero_page()].contains(&block.head),
         })
     }

@@ -4,6 +4,7 @@
 mod cpus;
 mod deferred;
 mod frames;
+mod hugetlb;
 mod inspect;
 mod loaded;
 mod long_term;
@@ -22,6 +23,7 @@ use crate::asid::AsidPool;
 use crate::frame::table::FolioBook;
 use crate::frame::zone::Reserve;
 use crate::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
+use crate::hugetlb::Pools;
 use crate::own::{Account, Chosen, Ids, Meter, MmId, Owner, PageCount};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
@@ -54,6 +56,7 @@ pub struct Mm<M: Machine> {
     /// References that pins hold.
     pins: AtomicU64,
     // Each some hundred bytes: behind a pointer, all other words are near the first.
+    hugetlb: Box<Pools>,
     asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
     ids: Box<Apart<Lock<Ids, { rank::MM_ID }>>>,
     zero_page: Pfn,
@@ -81,6 +84,8 @@ pub struct FrameCounts {
     pub page_tables: u64,
     /// The kernel's heap, stacks, zero page.
     pub kernel: u64,
+    /// Huge pages, used or not ([`crate::hugetlb`]).
+    pub hugetlb: u64,
 }
 
 impl<M: Machine> Mm<M> {
@@ -126,6 +131,7 @@ impl<M: Machine> Mm<M> {
             thp: Thp::new(cpus),
             switches,
             pins: AtomicU64::new(0),
+            hugetlb: Box::new(Pools::new()),
             asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
             ids: Box::new(Apart(Lock::new(Ids::new()))),
             cpus: (0..cpus).map(|_| Loaded::default()).collect(),
@@ -315,6 +321,7 @@ impl<M: Machine> Mm<M> {
             page_tables: of(Kind::Table),
             // The page may have come, or become idle, since its frames were counted.
             kernel: of(Kind::Kernel).saturating_sub(idle),
+            hugetlb: of(Kind::Hugetlb),
         }
     }
     /// Frames the allocator was given at boot.

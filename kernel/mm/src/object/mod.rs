@@ -1,24 +1,29 @@
 //! Memory objects: pages by index, behind files, shared anonymous memory and memfds (Linux:
 //! address_space).
 
+mod huge;
 mod pool;
 
 pub use pool::PagePool;
 
-use crate::addr::{PAGE_SHIFT, PAGE_SIZE, Pfn};
+use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::manager::{Mm, OutOfMemory};
+use crate::mutant::{self, Mutant};
 use crate::sync::{Lock, rank};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::ops::Range;
+pub(crate) use huge::Below;
+use huge::{Claims, Huge};
 
 struct ObjectPages {
     /// Bytes.
     len: u64,
-    /// Each frame here carries one reference.
+    /// Each frame here carries one reference. By index in pages of the object's order.
     pages: BTreeMap<u64, Pfn>,
+    claims: Claims,
 }
 
 /// The most pages that one step drops: some 100,000 instructions.
@@ -28,17 +33,20 @@ const STEP: usize = 256;
 pub struct Object<M: Machine> {
     mm: Arc<Mm<M>>,
     pool: Option<Arc<PagePool>>,
+    /// What an object of huge pages has besides.
+    huge: Option<Huge<M>>,
     inner: Lock<ObjectPages, { rank::OBJECT }>,
 }
 
-/// `offset..offset + len` cut into (page index, offset in page, bytes).
-fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+/// `offset..offset + len` cut into (page index, offset in page, bytes), with pages of 2^`shift`
+/// bytes.
+fn pieces(offset: u64, len: u64, shift: u32) -> impl Iterator<Item = (u64, u64, u64)> {
     let end = offset.saturating_add(len);
     let mut at = offset;
     core::iter::from_fn(move || {
-        let inside = at & (PAGE_SIZE - 1);
-        let n = (PAGE_SIZE - inside).min(end - at);
-        let piece = (at >> PAGE_SHIFT, inside, n);
+        let inside = at & ((1 << shift) - 1);
+        let n = ((1 << shift) - inside).min(end - at);
+        let piece = (at >> shift, inside, n);
         at += n;
         (n != 0).then_some(piece)
     })
@@ -51,14 +59,29 @@ impl<M: Machine> Object<M> {
     }
     /// An empty object whose pages are limited by a pool.
     pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>) -> Arc<Self> {
+        Object::with(mm, pool, None)
+    }
+    fn with(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>, huge: Option<Huge<M>>) -> Arc<Self> {
         Arc::new(Object {
             mm: mm.clone(),
             pool,
+            huge,
             inner: Lock::new(ObjectPages {
                 len: 0,
                 pages: BTreeMap::new(),
+                claims: Claims::new(),
             }),
         })
+    }
+    /// The order of its pages.
+    #[inline]
+    fn order(&self) -> Order {
+        self.huge.as_ref().map_or(Order(0), |huge| huge.order)
+    }
+    /// log2 of the bytes of its pages.
+    #[inline]
+    fn shift(&self) -> u32 {
+        PAGE_SHIFT + u32::from(self.order().0)
     }
 
     /// Size in bytes; a fault at or past the page that holds its end is SIGBUS.
@@ -76,19 +99,26 @@ impl<M: Machine> Object<M> {
         while !self.set_len_step(len) {}
     }
 
+    /// Makes it at least so long.
+    pub fn grow_to(&self, len: u64) {
+        let mut inner = self.inner.lock();
+        inner.len = inner.len.max(len);
+    }
+
     /// One step of [`Self::set_len`], which drops some pages from the end; returns whether it was
     /// the last. Before that the size is what is left.
     pub fn set_len_step(&self, len: u64) -> bool {
         let mut inner = self.inner.lock();
         if len < inner.len {
-            let first_gone = len.div_ceil(PAGE_SIZE);
+            let shift = self.shift();
+            let first_gone = len.div_ceil(1 << shift);
             if !self.drop_some(&mut inner, first_gone..u64::MAX) {
                 let last = inner.pages.last_key_value();
-                let left = last.map_or(len, |(index, _)| (index + 1) << PAGE_SHIFT);
+                let left = last.map_or(len, |(index, _)| (index + 1) << shift);
                 inner.len = inner.len.min(left);
                 return false;
             }
-            self.clear(&inner, len, (first_gone << PAGE_SHIFT) - len);
+            self.clear(&inner, len, (first_gone << shift) - len);
         }
         inner.len = len;
         true
@@ -99,7 +129,7 @@ impl<M: Machine> Object<M> {
         let inner = self.inner.lock();
         let n = (into.len() as u64).min(inner.len.saturating_sub(offset));
         let mut done = 0;
-        for (index, inside, len) in pieces(offset, n) {
+        for (index, inside, len) in pieces(offset, n, self.shift()) {
             let part = &mut into[done..done + len as usize];
             match inner.pages.get(&index) {
                 Some(pfn) => self.mm.machine().mem().read(pfn.start() + inside, part),
@@ -111,11 +141,11 @@ impl<M: Machine> Object<M> {
     }
 
     /// Copies in, growing the object as needed. When memory runs out, what was written before stays
-    /// and the length covers it.
+    /// and the length covers it. Not for objects of huge pages.
     pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<(), OutOfMemory> {
         let mut inner = self.inner.lock();
         let mut done = 0;
-        for (index, inside, len) in pieces(offset, from.len() as u64) {
+        for (index, inside, len) in pieces(offset, from.len() as u64, PAGE_SHIFT) {
             // A page that is written whole need not be zeroed first.
             let pfn = self.page_in(&mut inner, index, len == PAGE_SIZE)?;
             let pfn = pfn.ok_or(OutOfMemory)?;
@@ -131,26 +161,26 @@ impl<M: Machine> Object<M> {
 
     /// Frames that it holds (st_blocks, RSS of tmpfs).
     pub fn pages(&self) -> u64 {
-        self.inner.lock().pages.len() as u64
+        (self.inner.lock().pages.len() as u64) << self.order().0
     }
 
     /// One step that drops some pages wholly inside the byte range and, at last, zeroes the partial
     /// ones (FALLOC_FL_PUNCH_HOLE); returns whether it was the last.
     pub fn punch_step(&self, offset: u64, len: u64) -> bool {
         let mut inner = self.inner.lock();
-        let end = offset.saturating_add(len);
-        let whole = offset.div_ceil(PAGE_SIZE)..end >> PAGE_SHIFT;
+        let (end, shift) = (offset.saturating_add(len), self.shift());
+        let whole = offset.div_ceil(1 << shift)..end >> shift;
         if whole.start >= whole.end {
-            for (index, inside, n) in pieces(offset, len.min(2 * PAGE_SIZE)) {
-                self.clear(&inner, (index << PAGE_SHIFT) + inside, n);
+            for (index, inside, n) in pieces(offset, len.min(2 << shift), shift) {
+                self.clear(&inner, (index << shift) + inside, n);
             }
             return true;
         }
         if !self.drop_some(&mut inner, whole.clone()) {
             return false;
         }
-        self.clear(&inner, offset, (whole.start << PAGE_SHIFT) - offset);
-        let last = whole.end << PAGE_SHIFT;
+        self.clear(&inner, offset, (whole.start << shift) - offset);
+        let last = whole.end << shift;
         self.clear(&inner, last, end - last);
         true
     }
@@ -160,6 +190,7 @@ impl<M: Machine> Object<M> {
     fn drop_some(&self, inner: &mut ObjectPages, range: Range<u64>) -> bool {
         for _ in 0..STEP {
             let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
+                self.unclaim(inner, range);
                 return true;
             };
             self.drop_pages(inner.pages.remove(&index));
@@ -175,8 +206,8 @@ impl<M: Machine> Object<M> {
         }
         let mut inner = self.inner.lock();
         let (first, end) = (
-            offset >> PAGE_SHIFT,
-            offset.saturating_add(len).div_ceil(PAGE_SIZE),
+            offset >> self.shift(),
+            offset.saturating_add(len).div_ceil(1 << self.shift()),
         );
         let mut fresh = alloc::vec::Vec::new();
         for index in first..end {
@@ -246,11 +277,14 @@ impl<M: Machine> Object<M> {
     }
 
     /// Calls `f` with each page that is there in `first..end` (and before the object's end), in
-    /// order, until `f` returns `false`. `f` may take references: the object holds the page
-    /// meanwhile.
+    /// order, until `f` returns `false`; with the parts of a huge page one by one. `f` may take
+    /// references: the object holds the page meanwhile.
     pub(crate) fn for_each_page(&self, first: u64, end: u64, f: &mut dyn FnMut(u64, Pfn) -> bool) {
         let inner = self.inner.lock();
         let end = end.min(inner.len.div_ceil(PAGE_SIZE));
+        if self.huge.is_some() {
+            return self.for_each_part(&inner, first..end, f);
+        }
         if first < end {
             for (index, pfn) in inner.pages.range(first..end) {
                 if !f(*index, *pfn) {
@@ -260,7 +294,7 @@ impl<M: Machine> Object<M> {
         }
     }
 
-    /// Every page with its frame, for [`crate::check`].
+    /// Every page of its order with its frame, for [`crate::check`].
     pub fn for_each(&self, f: &mut dyn FnMut(u64, Pfn)) {
         for (index, pfn) in &self.inner.lock().pages {
             f(*index, *pfn);
@@ -277,10 +311,13 @@ impl<M: Machine> Object<M> {
         if let Some(pfn) = inner.pages.get(&index) {
             return Ok(Some(*pfn));
         }
+        if let Some(huge) = &self.huge {
+            return self.huge_page_in(huge, inner, index);
+        }
         // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very
         // many pages.
         fallible::check()?;
-        if self.pool.as_ref().is_some_and(|pool| !pool.take()) {
+        if self.pool.as_ref().is_some_and(|pool| !pool.take(1)) {
             return Ok(None);
         }
         let folio = Folio::object(&self.mm, unfilled).inspect_err(|_| self.left_pool(1))?;
@@ -302,24 +339,31 @@ impl<M: Machine> Object<M> {
             Folio::from_pfn(pfn).free(&self.mm);
             n += 1;
         }
-        self.left_pool(n);
+        self.left_pool(n << self.order().0);
     }
 
     /// Zeroes bytes that lie in one page; a hole is zero already.
     fn clear(&self, inner: &ObjectPages, offset: u64, len: u64) {
         static ZEROS: [u8; PAGE_SIZE as usize] = [0; PAGE_SIZE as usize];
-        if let (true, Some(pfn)) = (len != 0, inner.pages.get(&(offset >> PAGE_SHIFT))) {
-            self.mm.machine().mem().write(
-                pfn.start() + (offset & (PAGE_SIZE - 1)),
-                &ZEROS[..len as usize],
-            );
+        let shift = self.shift();
+        if let (true, Some(pfn)) = (len != 0, inner.pages.get(&(offset >> shift))) {
+            let start = pfn.start() + (offset & ((1 << shift) - 1));
+            for (index, _, n) in pieces(0, len, PAGE_SHIFT) {
+                let at = start + (index << PAGE_SHIFT);
+                self.mm.machine().mem().write(at, &ZEROS[..n as usize]);
+            }
         }
     }
 }
 
 impl<M: Machine> Drop for Object<M> {
     fn drop(&mut self) {
-        let pages = core::mem::take(&mut self.inner.get_mut().pages);
+        let inner = self.inner.get_mut();
+        let pages = core::mem::take(&mut inner.pages);
+        let claims = core::mem::take(&mut inner.claims);
         self.drop_pages(pages.into_values());
+        if !mutant::on(Mutant::KeepReservations) {
+            self.drop_claims(claims.len() as u64);
+        }
     }
 }

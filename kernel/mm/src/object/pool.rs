@@ -23,9 +23,9 @@ impl PagePool {
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
-    /// Counts one more page, unless the limit is reached. Relaxed: the count orders nothing.
-    pub(super) fn take(&self) -> bool {
-        let more = |used| (used < self.limit).then_some(used + 1);
+    /// Counts more pages, unless the limit is reached. Relaxed: the count orders nothing.
+    pub(super) fn take(&self, pages: u64) -> bool {
+        let more = |used: u64| used.checked_add(pages).filter(|sum| *sum <= self.limit);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         self.used.fetch_update(set, fetch, more).is_ok()
     }

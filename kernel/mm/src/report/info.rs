@@ -3,6 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
+use crate::hugetlb::LEAF_REFERENCES;
 use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, Marker, step};
 use crate::vma::{Vma, VmaFlags};
@@ -118,14 +119,21 @@ impl<M: Machine> AddressSpace<M> {
         let Block { head, kind, .. } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
             Kind::Anon => self.mm.owns(&self.id.owner, leaf),
-            // The object's own reference and this one.
-            Kind::Object => self.mm.frames().get(head).refs() == 2,
+            // The object's own reference and this leaf's.
+            Kind::Object => {
+                let own = if leaf.level == Level::Pte {
+                    1
+                } else {
+                    LEAF_REFERENCES
+                };
+                self.mm.frames().get(head).refs() == 1 + own
+            }
             _ => false,
         };
         PageInfo {
             mapped: true,
             present: true,
-            huge: leaf.level == Level::Pmd,
+            huge: leaf.level != Level::Pte,
             pfn: leaf.pfn.0,
             file_or_shared: kind == Kind::Object,
             exclusive,

@@ -3,6 +3,7 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Block, Kind};
+use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::Mm;
 use crate::own::Owner;
 use crate::space::{AddressSpace, FolioUse, Smaps};
@@ -105,6 +106,9 @@ impl<M: Machine> Tally<'_, M> {
             // The zero page.
             return;
         }
+        if leaf.level != Level::Pte && self.mm.frames().get(head).is_hugetlb() {
+            return self.hugetlb(leaf, head, kind);
+        }
         if kind == Kind::Anon && order != Order(0) {
             self.enter(leaf, head, order);
             self.large(leaf, order);
@@ -112,6 +116,18 @@ impl<M: Machine> Tally<'_, M> {
             self.walk.leave();
             self.single(leaf, head, kind);
         }
+    }
+
+    /// A huge page, which counts in nothing else.
+    #[cold]
+    fn hugetlb(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
+        let others = u64::from(kind == Kind::Object);
+        let shared = self.mm.references(head) - others > LEAF_REFERENCES;
+        let out = &mut self.walk.out;
+        *match shared {
+            true => &mut out.shared_hugetlb,
+            false => &mut out.private_hugetlb,
+        } += leaf.pages * PAGE_SIZE;
     }
 
     /// A page of an object, or an order-0 private folio.

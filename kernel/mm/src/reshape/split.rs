@@ -60,7 +60,8 @@ impl<M: Machine> Locked<'_, M> {
                 continue;
             };
             let Block { head, kind, order } = mm.frames().folio(leaf.pfn);
-            if kind != Kind::Anon || order <= largest {
+            let huge = mm.frames().get(head).is_hugetlb();
+            if kind != Kind::Anon || order <= largest || huge {
                 continue;
             }
             let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);

@@ -15,6 +15,8 @@ pub struct Rss {
     pub file: u64,
     /// Shared anonymous (RssShmem).
     pub shmem: u64,
+    /// In huge pages of hugetlb (HugetlbPages), which count in no other sum.
+    pub hugetlb: u64,
     /// The peak of all (VmHWM).
     pub peak: u64,
 }
@@ -39,11 +41,16 @@ impl Rss {
     }
     /// Subtracts what was zapped in a VMA.
     pub(crate) fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
+        if vma.flags.contains(VmaFlags::HUGETLB) {
+            self.hugetlb -= zap.anon + zap.object;
+            return;
+        }
         self.anon -= zap.anon;
         *self.of_object(vma) -= zap.object;
     }
     fn of_object<M: Machine>(&mut self, vma: &Vma<M>) -> &mut u64 {
         match &vma.backing {
+            Backing::Object { .. } if vma.flags.contains(VmaFlags::HUGETLB) => &mut self.hugetlb,
             Backing::Object { file: Some(_), .. } => &mut self.file,
             _ => &mut self.shmem,
         }

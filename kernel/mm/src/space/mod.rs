@@ -62,8 +62,9 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) future: VmaFlags,
     /// What the process refuses itself of executable memory.
     pub(crate) mdwe: Mdwe,
-    /// Whether a VMA was ever sealed: verbs ask no VMA without it.
-    pub(crate) has_seals: bool,
+    /// Whether a VMA was ever sealed, or of huge pages: verbs ask no VMA without it whether it
+    /// refuses them.
+    pub(crate) refuses: bool,
     /// Whether a VMA ever had a monitor (userfaultfd): a fork asks no VMA without it.
     pub(crate) has_monitors: bool,
     /// Whether a page ever had a long-term pin.
@@ -94,7 +95,7 @@ impl<M: Machine> AddressSpace<M> {
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
             mdwe: Mdwe::empty(),
-            has_seals: false,
+            refuses: false,
             has_monitors: false,
             pinned: false,
             turn: 0,
@@ -190,6 +191,12 @@ impl<M: Machine> AddressSpace<M> {
         let inner = self.inner.get_mut();
         inner.settle();
         self.mm.flush_space(&self.id);
+        if inner.refuses {
+            inner
+                .vmas
+                .iter()
+                .for_each(|vma| vma.unclaim_huge(self.root));
+        }
         let mut gather = Gather::dead(&self.mm, &self.id);
         let mut zap = Zap {
             dead: true,

@@ -194,6 +194,10 @@ pub struct Smaps {
     pub anon_huge: u64,
     /// Locked.
     pub locked: u64,
+    /// In huge pages of hugetlb that are mapped more than once; they count in nothing else.
+    pub shared_hugetlb: u64,
+    /// In those that are mapped once.
+    pub private_hugetlb: u64,
     /// Private memory by the order of the folio it lies in.
     pub folios: [FolioUse; FOLIO_ORDERS],
 }

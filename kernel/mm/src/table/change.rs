@@ -125,10 +125,10 @@ impl<'a, M: Machine> Change<'_, '_, 'a, M> {
         self.gather.removed(va, removed);
     }
 
-    /// Unmaps the PMD leaf of the page.
+    /// Unmaps the page's leaf above the PTE level.
     pub fn take_huge(self) {
         let (va, node) = (self.cursor.va, self.cursor.node);
-        assert!(node.level == Level::Pmd, "{va:?} has no PMD leaf");
-        take_leaf(node, va.align_down(Level::Pmd.bytes()), self.gather);
+        assert!(node.level != Level::Pte, "{va:?} has no large leaf");
+        take_leaf(node, va.align_down(node.level.bytes()), self.gather);
     }
 }

@@ -93,7 +93,8 @@ pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mu
         unreachable!("a leaf goes only under the lock of its space");
     };
     node.lost(1);
-    if mm.frames().get(folio).kind() == Kind::Anon {
+    let meta = mm.frames().get(folio);
+    if meta.kind() == Kind::Anon && !meta.is_hugetlb() {
         mm.pmd_unmapped();
     }
     let removed = Removed {

@@ -32,16 +32,22 @@ use crate::stat::Event;
 impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Moves everything mapped in `from`, which is not empty, to `to ..`, which is unmapped. All
     /// tables are allocated first, so a failure changes nothing. Empty source tables are freed.
-    pub fn move_range(&mut self, from: VirtRange, to: VirtAddr) -> Result<(), OutOfMemory> {
+    /// With `whole`, as for huge pages, leaves move whole whatever the switch says.
+    pub fn move_range(
+        &mut self,
+        from: VirtRange,
+        to: VirtAddr,
+        whole: bool,
+    ) -> Result<(), OutOfMemory> {
         #[cfg(feature = "lab-mremap")]
-        if self.mm().switches().lab(lab::LAB) {
+        if !whole && self.mm().switches().lab(lab::LAB) {
             return lab::move_range(self, from, to);
         }
-        let plan = Plan {
-            from,
-            to,
-            largest: self.mm().switches().move_level(),
+        let largest = match whole {
+            true => Level::Pud,
+            false => self.mm().switches().move_level(),
         };
+        let plan = Plan { from, to, largest };
         let top = plan.top(self.root());
         if let Err(OutOfMemory) = plan.prepare(self, top, from) {
             // The target maps nothing: this frees its tables.

@@ -53,7 +53,12 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         let mm = self.mm();
         let pmd = self.root().table_at(va, Level::Pmd);
         let index = Level::Pmd.index(va);
-        let Some(pmd) = pmd.filter(|pmd| matches!(pmd.entry(index), Entry::Leaf { .. })) else {
+        // Huge pages stay whole: what would change a part of one is refused before.
+        let splits = |pmd: &Node<'_, M>| match pmd.entry(index) {
+            Entry::Leaf { pfn, .. } => !mm.frames().get(pfn).is_hugetlb(),
+            _ => false,
+        };
+        let Some(pmd) = pmd.filter(splits) else {
             return Ok(());
         };
         let frame = mm.alloc_table(reserve)?;

@@ -82,6 +82,10 @@ impl<M: Machine> AddressSpace<M> {
                 return Err(why);
             }
             let droppable = vma.flags.contains(VmaFlags::DROPPABLE);
+            let part = vma.advised_part(part, advice)?;
+            if part.is_empty() {
+                return Ok(None);
+            }
             match advice {
                 // There is no swap, and these need none.
                 Advice::PageOut if droppable => Ok(inner.drop_pages(slot, part, true, budget)?),
@@ -185,6 +189,7 @@ impl<M: Machine> Areas<'_, M> {
             // MADV_WILLNEED: everything is in memory.
             return all_of_it(self.pages_of(range, |_| true) == range.pages());
         };
+        self.check_cut(range)?;
         self.vmas.reserve_update(range)?;
         self.split_ends(range)?;
         let (mut pages, mut refused) = (0, None);
@@ -301,6 +306,9 @@ pub(super) fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error>
         return Some(Error::Perm);
     }
     let locked = vma.flags.contains(VmaFlags::LOCKED);
+    if vma.flags.contains(VmaFlags::HUGETLB) && advice == Advice::GuardInstall {
+        return Some(Error::Inval);
+    }
     let unsuitable = match advice {
         Advice::DontNeed | Advice::Cold | Advice::PageOut => locked,
         Advice::GuardInstall | Advice::Remove => locked,

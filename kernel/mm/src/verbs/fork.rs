@@ -56,7 +56,7 @@ fn copy_areas<M: Machine>(
     child: &mut Inner<M>,
 ) -> Result<VmaTree<M>, Error> {
     child.limits = parent.limits;
-    (child.has_seals, child.mdwe) = (parent.has_seals, parent.mdwe.inherited());
+    (child.refuses, child.mdwe) = (parent.refuses, parent.mdwe.inherited());
     child.has_monitors = parent.has_monitors;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
     if parent.vmas.len() <= AREAS {

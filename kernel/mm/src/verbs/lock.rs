@@ -120,8 +120,11 @@ impl<M: Machine> Areas<'_, M> {
 
 impl<M: Machine> Vma<M> {
     fn set_lock(&mut self, flags: VmaFlags) {
-        if self.flags.contains(VmaFlags::DROPPABLE) {
-            // As in Linux, without an error.
+        if self
+            .flags
+            .intersects(VmaFlags::DROPPABLE | VmaFlags::HUGETLB)
+        {
+            // As in Linux, without an error; huge pages stay anyway.
             return;
         }
         self.flags = (self.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT)) | flags;

@@ -14,18 +14,20 @@ impl<M: Machine> AddressSpace<M> {
         if request.len == 0 {
             return Err(Error::Inval);
         }
-        let len = VirtAddr(request.len)
-            .align_up(PAGE_SIZE)
-            .ok_or(Error::NoMem)?
-            .0;
+        let size = request.backing.huge_order().unwrap_or_default().bytes();
+        let len = VirtAddr(request.len).align_up(size).ok_or(Error::NoMem)?.0;
         // It and what it replaces are dropped after the lock: a file's release takes kernel locks.
         let MapRequest { prot, backing, .. } = request;
         let mut vma = Vma::new(VirtRange::default(), prot, request.flags, backing);
         let mut inner = self.areas()?;
         let range = inner.choose(request.place, len, &vma.backing)?;
+        if !range.start.is_aligned(size) {
+            return Err(Error::Inval);
+        }
         inner.check_exec_gain(prot, prot)?;
         inner.check_seals(range)?;
-        let future = match request.flags.contains(VmaFlags::DROPPABLE) {
+        let unlocked = VmaFlags::DROPPABLE | VmaFlags::HUGETLB;
+        let future = match request.flags.intersects(unlocked) {
             true => VmaFlags::empty(),
             false => inner.future,
         };
@@ -34,7 +36,17 @@ impl<M: Machine> AddressSpace<M> {
         inner.may_map(&vma, inner.vmas.pages_in(range))?;
         inner.vmas.reserve_take(range, 1)?;
         let replaced = inner.remove(range)?;
+        let huge = flags.contains(VmaFlags::HUGETLB);
+        if huge && let Err(why) = vma.claim_huge() {
+            // As in Linux, what was there is gone.
+            drop(inner);
+            drop(replaced);
+            return Err(why.into());
+        }
         inner.vmas.insert(vma);
+        if huge {
+            inner.begin_huge(range.start);
+        }
         inner.note_total();
         drop(inner);
         drop(replaced);

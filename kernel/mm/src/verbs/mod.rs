@@ -8,6 +8,7 @@ mod clear_refs;
 mod exec_gain;
 mod fork;
 mod guard;
+mod huge;
 mod lock;
 mod map;
 mod place;

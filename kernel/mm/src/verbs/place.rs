@@ -17,6 +17,9 @@ impl<M: Machine> Inner<M> {
         len: u64,
         backing: &Backing<M>,
     ) -> Option<VirtAddr> {
+        if let Some(order) = backing.huge_order() {
+            return self.find_huge(hint, len, order.bytes());
+        }
         let large = matches!(backing, Backing::Anon) && len.is_multiple_of(PMD_ORDER.bytes());
         self.place_at_hint(hint, len)
             .or_else(|| {
@@ -25,6 +28,17 @@ impl<M: Machine> Inner<M> {
             })
             .or_else(|| self.highest_gap(len))
             .or_else(|| self.lowest_gap(len))
+    }
+
+    /// A multiple of the size of huge pages: the hint rounded up if it is free, else the highest.
+    #[cold]
+    fn find_huge(&self, hint: VirtAddr, len: u64, size: u64) -> Option<VirtAddr> {
+        let hinted = hint
+            .align_up(size)
+            .and_then(|at| self.place_at_hint(at, len));
+        let below = || self.highest_congruent_gap(len, size, VirtAddr(0));
+        let above = || self.lowest_gap(len + size)?.align_up(size);
+        hinted.or_else(below).or_else(above)
     }
 
     /// An address for `len` bytes moved from `like`: if possible congruent to it modulo the largest

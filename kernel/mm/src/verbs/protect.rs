@@ -68,8 +68,8 @@ impl<M: Machine> Areas<'_, M> {
                 return Err(Error::Acces);
             }
             self.check_exec_gain(vma.prot, prot)?;
-            if vma.is_sealed() {
-                return Err(Error::Perm);
+            if vma.flags.intersects(VmaFlags::SEALED | VmaFlags::HUGETLB) {
+                self.refuses_change(index, part)?;
             }
             if vma.prot == prot {
                 continue;

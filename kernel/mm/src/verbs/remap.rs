@@ -36,9 +36,12 @@ impl<M: Machine> AddressSpace<M> {
         to: VirtAddr,
         moved: &mut u64,
     ) -> Result<VirtAddr, Error> {
-        let request = Request::new::<M>(old, old_len, new_len, flags, to)?;
-        let (had, will) = (request.old_len, request.new_len);
+        let mut request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let mut areas = self.areas()?;
+        if areas.refuses && *moved == 0 {
+            areas.check_request(&mut request)?;
+        }
+        let (had, will) = (request.old_len, request.new_len);
         let mut gone = Gone::new();
         let result = areas.remap(&request, moved, &mut gone);
         let grown = result.ok().filter(|_| had < will);
@@ -73,7 +76,6 @@ impl<M: Machine> Areas<'_, M> {
             return self.move_all(request, old, moved, gone);
         }
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
-        self.check_seal(slot)?;
         if request.old_len == 0 {
             self.check_duplicate(request, slot)?;
         }
@@ -91,6 +93,47 @@ impl<M: Machine> Areas<'_, M> {
             return self.move_all(request, old, moved, gone);
         }
         self.remap_one(request, slot, old, gone)
+    }
+
+    /// EPERM if the VMA in a slot is sealed; EINVAL if it is of huge pages, and the request for
+    /// parts of some, or for what they cannot have.
+    #[inline(always)]
+    fn check_source(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+        match self.refuses {
+            true => self.find_refusal(request, slot),
+            false => Ok(()),
+        }
+    }
+    /// Puts a request for huge pages into whole ones. Errors as of [`Self::check_source`].
+    #[cold]
+    #[inline(never)]
+    fn check_request(&self, request: &mut Request) -> Result<(), Error> {
+        let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
+        let vma = self.vmas.get(slot);
+        if vma.is_sealed() {
+            return Err(Error::Perm);
+        }
+        if let Some(whole) = request.in_huge_pages(vma)? {
+            *request = whole;
+        }
+        Ok(())
+    }
+    #[cold]
+    #[inline(never)]
+    fn find_refusal(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+        let vma = self.vmas.get(slot);
+        if vma.is_sealed() {
+            return Err(Error::Perm);
+        }
+        let changed =
+            |whole: &Request| (whole.old_len, whole.new_len) != (request.old_len, request.new_len);
+        match request
+            .in_huge_pages(vma)?
+            .is_some_and(|whole| changed(&whole))
+        {
+            true => Err(Error::Inval),
+            false => Ok(()),
+        }
     }
 
     /// Checks an old length of 0: a second mapping of shared memory.

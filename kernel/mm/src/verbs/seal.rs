@@ -6,7 +6,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::space::{AddressSpace, Advice, Areas, Error};
-use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mseal(2). EINVAL: misaligned, or the range wraps around; ENOMEM: a hole, and nothing is
@@ -24,9 +24,10 @@ impl<M: Machine> AddressSpace<M> {
         if range.end > M::Pte::USER_END || areas.pages_of(range, |_| true) != range.pages() {
             return Err(Error::NoMem);
         }
+        areas.check_cut(range)?;
         areas.vmas.reserve_update(range)?;
         areas.split_ends(range)?;
-        areas.has_seals = true;
+        areas.refuses = true;
         areas.in_parts(range, |inner, part| {
             inner.vmas.update(part, |v| v.flags |= VmaFlags::SEALED);
             true
@@ -36,20 +37,11 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// EPERM if the VMA in a slot is sealed.
-    #[inline(always)]
-    pub(super) fn check_seal(&self, slot: Slot) -> Result<(), Error> {
-        match self.has_seals && self.vmas.get(slot).is_sealed() {
-            true => Err(Error::Perm),
-            false => Ok(()),
-        }
-    }
-
-    /// EPERM if a VMA in `range` is sealed.
+    /// EPERM if a VMA in `range` is sealed; EINVAL if an end of it lies in a huge page.
     #[inline(always)]
     pub(super) fn check_seals(&mut self, range: VirtRange) -> Result<(), Error> {
-        // Fast path: few processes seal anything.
-        match self.has_seals {
+        // Fast path: few processes seal anything, or have huge pages.
+        match self.refuses {
             true => self.find_seal(range),
             false => Ok(()),
         }
@@ -60,7 +52,7 @@ impl<M: Machine> Areas<'_, M> {
     #[inline(never)]
     fn find_seal(&mut self, range: VirtRange) -> Result<(), Error> {
         match self.pages_of(range, Vma::is_sealed) {
-            0 => Ok(()),
+            0 => self.check_cut(range),
             _ => Err(Error::Perm),
         }
     }

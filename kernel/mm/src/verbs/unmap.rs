@@ -41,12 +41,18 @@ impl<M: Machine> AddressSpace<M> {
         end: u64,
         keep_copies: bool,
     ) {
+        // Of huge pages those that are gone whole.
+        let size = object.huge_order().unwrap_or_default();
         let pages = Pages {
             object,
-            from,
-            end,
-            keep_copies,
+            from: from.next_multiple_of(size.pages()),
+            end: end >> size.0 << size.0,
+            // As in Linux, private copies of huge pages go with a hole, too.
+            keep_copies: keep_copies && object.huge_order().is_none(),
         };
+        if pages.from >= pages.end {
+            return;
+        }
         let step = |at| self.lock().zap_object(&pages, at);
         let mut next = step(VirtAddr(0));
         while let Some(at) = next {
@@ -120,6 +126,9 @@ impl<M: Machine> Areas<'_, M> {
             gather.finish();
             return Err(OutOfMemory);
         };
+        if self.refuses {
+            self.unclaim_all(&removed);
+        }
         let mut budget = Budget::step(self.mm());
         for vma in removed.iter() {
             self.zap_whole(vma, &mut gather, &mut budget);
@@ -253,7 +262,7 @@ impl<M: Machine> Pages<'_, M> {
             self.end.min(offset + vma.range.pages()),
         );
         let at = |page: u64| vma.range.start + ((page - offset) << PAGE_SHIFT);
-        (Arc::ptr_eq(object, self.object) && first < last)
+        (core::ptr::eq(object.file_object(), &**self.object) && first < last)
             .then(|| VirtRange::new(at(first), at(last)))
     }
 }

@@ -27,9 +27,10 @@ impl Registration {
     fn refusal<M: Machine>(&self, vma: &Vma<M>) -> Option<Error> {
         let only_protection = VmaFlags::UFFD_WP | VmaFlags::UFFD_WP_ASYNC;
         let modes = self.flags & (VmaFlags::UFFD | VmaFlags::UFFD_WP_ASYNC);
+        let never = VmaFlags::DROPPABLE | VmaFlags::HUGETLB;
         // All files are in memory, as shmem is.
         let suits = match &vma.backing {
-            _ if vma.flags.contains(VmaFlags::DROPPABLE) => false,
+            _ if vma.flags.intersects(never) => false,
             _ if modes == only_protection => true,
             Backing::Anon => !modes.contains(VmaFlags::UFFD_MINOR),
             Backing::Object { .. } => true,

@@ -52,7 +52,11 @@ fn continues<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
                 offset: ob,
                 file: fb,
             },
-        ) => Arc::ptr_eq(a, b) && oa + low.range.pages() == *ob && same_file(fa, fb),
+        ) => {
+            let same = Arc::ptr_eq(a, b) && oa + low.range.pages() == *ob && same_file(fa, fb);
+            // As in Linux, areas of huge pages are never joined.
+            same && a.huge_order().is_none()
+        }
         _ => false,
     }
 }

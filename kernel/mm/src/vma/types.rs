@@ -1,6 +1,6 @@
 //! A virtual memory area and its properties.
 
-use crate::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
+use crate::addr::{Order, PAGE_SHIFT, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::mutant::{self, Mutant};
 use crate::object::Object;
@@ -68,6 +68,9 @@ bitflags::bitflags! {
         const GUARDED = 1 << 17;
         /// MAP_DROPPABLE: pages may go at any time, and are never locked.
         const DROPPABLE = 1 << 18;
+        /// Of huge pages ([`crate::hugetlb`]): backed by an object of such. It is cut between them
+        /// only, and never joined.
+        const HUGETLB = 1 << 19;
         /// UFFDIO_POISON was called here, or for what it was joined with: there may be poison.
         const POISONED = 1 << 23;
         /// UFFDIO_REGISTER_MODE_MISSING: the monitor is asked for what is not there.
@@ -154,6 +157,17 @@ impl<M: Machine> Clone for Backing<M> {
     }
 }
 
+impl<M: Machine> Backing<M> {
+    /// The order of its pages, if they are huge ones.
+    #[inline]
+    pub fn huge_order(&self) -> Option<Order> {
+        match self {
+            Backing::Anon => None,
+            Backing::Object { object, .. } => object.huge_order(),
+        }
+    }
+}
+
 /// A virtual memory area.
 pub struct Vma<M: Machine> {
     /// Its addresses: page-aligned, not empty.
@@ -230,7 +244,8 @@ impl<M: Machine> Vma<M> {
     /// The flags that a new VMA has with these: ACCOUNT, when it is private and writable and not
     /// MAP_NORESERVE.
     pub fn accounted(prot: Prot, flags: VmaFlags) -> VmaFlags {
-        let exempt = VmaFlags::SHARED | VmaFlags::NORESERVE;
+        // Huge pages are reserved in their pool.
+        let exempt = VmaFlags::SHARED | VmaFlags::NORESERVE | VmaFlags::HUGETLB;
         let account = prot.contains(Prot::WRITE) && !flags.intersects(exempt);
         if account {
             flags | VmaFlags::ACCOUNT
@@ -272,6 +287,24 @@ impl<M: Machine> Vma<M> {
         self.flags -= VmaFlags::UFFD_ALL;
         self.monitor = 0;
     }
+    /// The order of its pages, if they are huge ones.
+    #[inline(always)]
+    pub fn huge_order(&self) -> Option<Order> {
+        match self.flags.contains(VmaFlags::HUGETLB) {
+            true => self.backing.huge_order(),
+            false => None,
+        }
+    }
+    /// Gives the reservations back that private huge pages of the space with this root table did
+    /// not use; the VMA is about to be unmapped whole.
+    #[cold]
+    pub(crate) fn unclaim_huge(&self, root: Pfn) {
+        if self.flags.contains(VmaFlags::HUGETLB)
+            && let Some((object, first)) = self.object_page(self.range.start)
+        {
+            object.unclaim_private(root, first, self.range.pages());
+        }
+    }
     /// Whether writes reach the object.
     #[inline]
     pub fn shared(&self) -> bool {
@@ -288,7 +321,10 @@ impl<M: Machine> Vma<M> {
             true => matches!(self.backing, Backing::Object { file: None, .. }),
             false => self.prot.contains(Prot::WRITE),
         };
-        counts && !self.flags.contains(VmaFlags::NORESERVE)
+        counts
+            && !self
+                .flags
+                .intersects(VmaFlags::NORESERVE | VmaFlags::HUGETLB)
     }
     /// The attributes of every entry of the VMA, but for WRITE, ACCESSED and DIRTY, which depend on
     /// the page.

@@ -4,6 +4,7 @@ pub mod anonymous;
 pub mod epoll;
 pub mod eventfd;
 pub mod fifo;
+pub mod hugefile;
 pub mod piece;
 pub mod pipe;
 pub mod pseudo;

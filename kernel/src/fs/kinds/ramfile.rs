@@ -6,6 +6,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::fs::OpenFlags;
 use crate::fs::caller::{self, Caller};
+use crate::fs::kinds::anonymous;
 use crate::fs::open::file::{At, FileOps, OpenFile};
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::tree::inode::{FileKind, Inode, Node};
@@ -16,7 +17,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
-use mm::addr::{PAGE_SHIFT, PAGE_SIZE};
+use mm::addr::{Order, PAGE_SHIFT, PAGE_SIZE};
 use mm::vma::Backing;
 
 /// Largest size and position of a file.
@@ -40,17 +41,31 @@ impl RamFile {
     }
 
     /// memfd_create(2): a file without a name in the tree, with F_SEAL_* to begin with.
-    pub fn memfd(device: u64, name: &[u8], mode: u32, seals: u32) -> Arc<RamFile> {
-        let node = Node::new(device, FileKind::Regular, mode);
-        node.change(|a| a.links = 0);
+    /// With pages of `order`, if they are huge ones.
+    pub fn memfd(name: &[u8], mode: u32, seals: u32, order: Option<Order>) -> Arc<RamFile> {
         let label = format!("/memfd:{} (deleted)", String::from_utf8_lossy(name));
-        RamFile::with(node, Quota::unlimited(), Some(label), seals)
+        let quota = order.map(|order| Quota::of_huge_pages(order, u64::MAX));
+        let quota = quota.unwrap_or_else(Quota::unlimited);
+        RamFile::with(nameless(mode), quota, Some(label), seals)
+    }
+
+    /// A file that no path leads to.
+    pub fn unnamed(label: String, quota: Arc<Quota>) -> Arc<RamFile> {
+        RamFile::with(nameless(0o600), quota, Some(label), c::F_SEAL_SEAL)
+    }
+
+    /// Its pages.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
     }
 
     fn with(node: Node, quota: Arc<Quota>, label: Option<String>, seals: u32) -> Arc<RamFile> {
         Arc::new(RamFile {
             node,
-            object: Object::in_pool(mm(), Some(quota.pool())),
+            object: match quota.huge_order() {
+                None => Object::in_pool(mm(), Some(quota.pool())),
+                Some(order) => Object::huge(mm(), order, Some(quota.pool())),
+            },
             quota,
             label,
             seals: AtomicU32::new(seals),
@@ -73,6 +88,12 @@ impl RamFile {
     }
 }
 
+fn nameless(mode: u32) -> Node {
+    let node = Node::new(anonymous::device(), FileKind::Regular, mode);
+    node.change(|a| a.links = 0);
+    node
+}
+
 impl Inode for RamFile {
     fn node(&self) -> &Node {
         &self.node
@@ -92,6 +113,10 @@ impl Inode for RamFile {
     fn resize(&self, len: u64) -> Result {
         if len > MAX_SIZE {
             return Err(Errno::EFBIG);
+        }
+        let huge = self.object.huge_order();
+        if huge.is_some_and(|order| !len.is_multiple_of(order.bytes())) {
+            return Err(Errno::EINVAL);
         }
         let old = self.object.len();
         if (len < old && self.sealed(c::F_SEAL_SHRINK))
@@ -127,6 +152,10 @@ impl FileOps for RamFile {
     }
 
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
+        if self.object.huge_order().is_some() {
+            // As in Linux, they are written through mappings only.
+            return Err(Errno::EINVAL);
+        }
         source.limit(caller::within_file_size(at.position, source.left())?);
         if source.left() == 0 {
             return Ok(0);

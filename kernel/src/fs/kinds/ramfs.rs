@@ -25,12 +25,17 @@ const TMPFS_MAGIC: u32 = 0x0102_1994;
 
 /// A new, empty file system.
 pub fn new(name: &'static str, mode: u32, quota: Arc<Quota>) -> Arc<FileSystem> {
+    with_magic(name, TMPFS_MAGIC, mode, quota)
+}
+
+/// The same with another f_type.
+pub fn with_magic(name: &'static str, magic: u32, mode: u32, quota: Arc<Quota>) -> Arc<FileSystem> {
     let device = mount::anonymous_device();
     let root = RamDir::new(Node::new(device, FileKind::Directory, mode), quota.clone());
     root.node.change(|a| a.links = 2);
     Arc::new(FileSystem {
         name,
-        magic: TMPFS_MAGIC,
+        magic,
         device,
         quota: Some(quota),
         root,

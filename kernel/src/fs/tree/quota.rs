@@ -5,10 +5,13 @@ use crate::base::machine::mm;
 use crate::base::room;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use mm::addr::Order;
 use mm::object::PagePool;
 
 /// Limits that all files of a file system share.
 pub struct Quota {
+    /// The order of the pages of its files, if they are huge ones.
+    huge: Option<Order>,
     pages: Arc<PagePool>,
     most_inodes: u64,
     /// Relaxed: no other data depends on the count.
@@ -38,7 +41,17 @@ impl Quota {
 
     /// At most `limit` pages and `most_inodes` inodes.
     pub fn with_inodes(limit: u64, most_inodes: u64) -> Arc<Quota> {
+        Quota::with(None, limit, most_inodes)
+    }
+
+    /// At most `limit` pages, which files take in huge ones.
+    pub fn of_huge_pages(order: Order, limit: u64) -> Arc<Quota> {
+        Quota::with(Some(order), limit, mm().total_frames() / 2)
+    }
+
+    fn with(huge: Option<Order>, limit: u64, most_inodes: u64) -> Arc<Quota> {
         Arc::new(Quota {
+            huge,
             pages: PagePool::new(limit),
             most_inodes,
             inodes: AtomicU64::new(0),
@@ -60,14 +73,28 @@ impl Quota {
         (self.most_inodes, left)
     }
 
+    /// The order of the pages of its files, if they are huge ones.
+    pub fn huge_order(&self) -> Option<Order> {
+        self.huge
+    }
+
     /// Where the pages of a file count.
     pub fn pool(&self) -> Arc<PagePool> {
         self.pages.clone()
     }
 
-    /// Pages in all and pages left, for statfs(2).
+    /// Pages, or huge pages, in all and left, for statfs(2).
     pub fn figures(&self) -> (u64, u64) {
         let (limit, used) = (self.pages.limit(), self.pages.used());
+        if let Some(order) = self.huge {
+            // Without a limit the pool is one, and Linux tells of none.
+            let limit = if limit == u64::MAX {
+                0
+            } else {
+                limit >> order.0
+            };
+            return (limit, limit.saturating_sub(used >> order.0));
+        }
         let left = limit.saturating_sub(used).min(room::left_for_files());
         (limit.min(mm().total_frames()), left)
     }
@@ -75,7 +102,8 @@ impl Quota {
     /// ENOSPC when `more` pages would go over the limit.
     pub fn check(&self, more: u64) -> Result {
         let (_, left) = self.figures();
-        if more > left {
+        // Huge pages are charged as they are reserved.
+        if self.huge.is_none() && more > left {
             Err(Errno::ENOSPC)
         } else {
             Ok(())

@@ -5,15 +5,24 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::base::room;
 use crate::fs::devices;
-use crate::fs::kinds::ramfs;
+use crate::fs::kinds::{hugefile, ramfs};
 use crate::fs::tree::mount::FileSystem;
 use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;
-use mm::addr::PAGE_SIZE;
+use mm::addr::{Order, PAGE_SIZE};
+use mm::hugetlb::{DEFAULT, SIZES};
 
 /// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all
 /// of these).
-pub const NAMES: [&str; 6] = ["sysfs", "tmpfs", "ramfs", "proc", "devtmpfs", "rootfs"];
+pub const NAMES: [&str; 7] = [
+    "sysfs",
+    "tmpfs",
+    "ramfs",
+    "proc",
+    "devtmpfs",
+    "rootfs",
+    "hugetlbfs",
+];
 
 /// The file systems of the floors above: proc and sysfs.
 pub trait Views {
@@ -27,6 +36,7 @@ pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
         b"devtmpfs" => devices::devtmpfs(),
         b"tmpfs" => tmpfs("tmpfs", options),
         b"ramfs" => tmpfs("ramfs", options),
+        b"hugetlbfs" => hugetlbfs(options),
         _ => Above::file_system(name).ok_or(Errno::ENODEV),
     }
 }
@@ -62,6 +72,33 @@ fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
         mode & 0o7777,
         Quota::with_inodes(pages, inodes),
     ))
+}
+
+/// Parses "pagesize=2M", "size=64M" (or a part of the pool: "50%"), "mode=1777"; other options
+/// of hugetlbfs change nothing here.
+fn hugetlbfs(options: &[u8]) -> Result<Arc<FileSystem>> {
+    let options = core::str::from_utf8(options).map_err(|_| Errno::EINVAL)?;
+    let value = |name: &str| {
+        let mut named = options
+            .rsplit(',')
+            .filter_map(|option| option.split_once('='));
+        named.find(|it| it.0 == name).map(|it| it.1)
+    };
+    let order = match value("pagesize") {
+        None => DEFAULT,
+        Some(text) => {
+            let pages = size(text, 0).ok_or(Errno::EINVAL)?;
+            let fits = |order: &Order| order.pages() == pages;
+            SIZES.into_iter().find(fits).ok_or(Errno::EINVAL)?
+        }
+    };
+    let pool = mm().hugetlb(order).total << order.0;
+    let limit = value("size").map_or(Some(u64::MAX), |text| size(text, pool));
+    let limit = limit.ok_or(Errno::EINVAL)?;
+    let mode = value("mode").map_or(Ok(0o755), |text| u32::from_str_radix(text, 8));
+    let mode = mode.map_err(|_| Errno::EINVAL)?;
+    room::check_files()?;
+    Ok(hugefile::file_system(order, mode & 0o7777, limit))
 }
 
 /// A size in pages; 0 is no limit.

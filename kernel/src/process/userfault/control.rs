@@ -147,7 +147,7 @@ fn move_pages(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
 /// it is refused.
 fn api(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
     let (version, wanted) = (at.read()?, at.element(1).read()?);
-    let there = Features::all() - Features::READY;
+    let there = Features::all() - Features::HUGETLBFS - Features::READY;
     let known = Features::from_bits(wanted).filter(|wanted| there.contains(*wanted));
     // Only root's monitors get the memory of children.
     let root = task::current().process().credentials(|c| c.euid()) == 0;

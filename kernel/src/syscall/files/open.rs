@@ -5,7 +5,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserPtr, UserStr};
 use crate::fs::DirFd;
 use crate::fs::kinds::ramfile::RamFile;
-use crate::fs::kinds::{anonymous, fifo};
+use crate::fs::kinds::{anonymous, fifo, hugefile};
 use crate::fs::{OpenFile, OpenFlags, open};
 use crate::process::task::Task;
 use crate::syscall::door::flag_arguments;
@@ -34,6 +34,10 @@ bitflags::bitflags! {
         const NOEXEC_SEAL = c::MFD_NOEXEC_SEAL;
         /// MFD_EXEC: executable.
         const EXEC = c::MFD_EXEC;
+        /// MFD_HUGETLB: of huge pages.
+        const HUGETLB = c::MFD_HUGETLB;
+        /// Their size, with MFD_HUGETLB: see [`hugefile::size_of`].
+        const HUGE_SIZE = c::MFD_HUGE_MASK << c::MFD_HUGE_SHIFT;
     }
 }
 
@@ -111,7 +115,15 @@ pub fn memfd_create(task: &Task, name: UserStr, flags: MemfdFlags) -> Result<u64
         sealable if sealable.contains(MemfdFlags::ALLOW_SEALING) => (0o777, 0),
         _ => (0o777, c::F_SEAL_SEAL),
     };
-    let file = RamFile::memfd(anonymous::device(), &name, mode, seals);
+    let huge = flags.contains(MemfdFlags::HUGETLB);
+    if !huge && flags.intersects(MemfdFlags::HUGE_SIZE) {
+        return Err(Errno::EINVAL);
+    }
+    let order = match huge {
+        true => Some(hugefile::size_of(flags.bits()).ok_or(Errno::ENODEV)?),
+        false => None,
+    };
+    let file = RamFile::memfd(&name, mode, seals, order);
     let place = anonymous::place(file.clone());
     let mut open_flags = OpenFlags::RDWR;
     open_flags.set(OpenFlags::CLOEXEC, flags.contains(MemfdFlags::CLOEXEC));

@@ -13,7 +13,7 @@ use crate::syscall::door::flag_arguments;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
-use mm::addr::{PAGE_SHIFT, PAGE_SIZE};
+use mm::addr::{Order, PAGE_SIZE};
 
 /// Bytes that are allocated at once.
 const PIECE: u64 = 32 * PAGE_SIZE;
@@ -102,12 +102,14 @@ pub fn fallocate(task: &Task, fd: Fd, mode: AllocateMode, offset: i64, len: i64)
 /// frames as are missing, and nothing is allocated; EINTR when the thread is to end, and some are.
 fn allocate(object: &Object, from: u64, end: u64) -> Result {
     let pages = end.div_ceil(PAGE_SIZE) - from / PAGE_SIZE;
-    if pages.saturating_sub(object.pages()) > room::left_for_files() {
+    let huge = object.huge_order();
+    if huge.is_none() && pages.saturating_sub(object.pages()) > room::left_for_files() {
         return Err(Errno::ENOSPC);
     }
+    let most = huge.map_or(PIECE, Order::bytes);
     let mut at = from;
     while at < end {
-        let piece = (PIECE - at % PIECE).min(end - at);
+        let piece = (most - at % most).min(end - at);
         object.reserve(at, piece).map_err(|_| Errno::ENOSPC)?;
         at += piece;
         if at < end && sched::breathe() {
@@ -134,7 +136,8 @@ fn sealed(inode: &dyn Inode, seals: u32) -> bool {
 
 /// Zeros `from..end`. Whole pages are freed, and their mappings removed, but for private copies.
 fn punch(object: &Arc<Object>, from: u64, end: u64) {
-    let whole = from.div_ceil(PAGE_SIZE)..end >> PAGE_SHIFT;
+    let size = object.huge_order().unwrap_or_default();
+    let whole = from.div_ceil(size.bytes()) << size.0..(end / size.bytes()) << size.0;
     if whole.start < whole.end {
         task::for_each_space(|space| {
             space.zap_object_range(object, whole.start, whole.end, true);

@@ -46,6 +46,12 @@ fn blocks(inode: &dyn Inode) -> u64 {
         .map_or(0, |object| object.pages() * (PAGE_SIZE / BLOCK))
 }
 
+/// st_blksize: the size of its pages.
+fn block_size(inode: &dyn Inode) -> u64 {
+    let huge = inode.object().and_then(|object| object.huge_order());
+    huge.unwrap_or_default().bytes()
+}
+
 fn write_stat(place: &Location, into: UserPtr<c::stat>) -> Result<u64> {
     let node = place.inode.node();
     let attributes = node.attributes();
@@ -58,7 +64,7 @@ fn write_stat(place: &Location, into: UserPtr<c::stat>) -> Result<u64> {
     stat.st_gid = attributes.gid;
     stat.st_rdev = place.inode.device().encode();
     stat.st_size = place.inode.size() as _;
-    stat.st_blksize = PAGE_SIZE as _;
+    stat.st_blksize = block_size(&*place.inode) as _;
     stat.st_blocks = blocks(&*place.inode) as _;
     (stat.st_atime, stat.st_atime_nsec) = (
         attributes.accessed.seconds as _,
@@ -125,7 +131,7 @@ pub fn statx(
     let device = place.inode.device();
     let mut statx: c::statx = uaccess::zeroed();
     statx.stx_mask = c::STATX_BASIC_STATS | c::STATX_MNT_ID;
-    statx.stx_blksize = PAGE_SIZE as u32;
+    statx.stx_blksize = block_size(&*place.inode) as u32;
     statx.stx_nlink = attributes.links;
     statx.stx_uid = attributes.uid;
     statx.stx_gid = attributes.gid;
@@ -220,8 +226,10 @@ fn write_statfs(place: &Location, into: UserPtr<c::statfs>) -> Result<u64> {
     let fs = &place.mount.fs;
     let mut statfs: c::statfs = uaccess::zeroed();
     statfs.f_type = fs.magic as _;
-    statfs.f_bsize = PAGE_SIZE as _;
-    statfs.f_frsize = PAGE_SIZE as _;
+    let huge = fs.quota.as_ref().and_then(|quota| quota.huge_order());
+    let block = huge.unwrap_or_default().bytes();
+    statfs.f_bsize = block as _;
+    statfs.f_frsize = block as _;
     statfs.f_namelen = NAME_MAX as _;
     statfs.f_flags = place.mount.flags().bits() as _;
     statfs.f_fsid.val = [fs.device as i32, 0];

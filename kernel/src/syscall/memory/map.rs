@@ -4,13 +4,14 @@ use super::{Protection, Span, aligned, in_space, pages_up, userfault};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::base::room;
+use crate::fs::kinds::hugefile;
 use crate::fs::{Fd, OpenFile};
 use crate::process::task::Task;
 use crate::sched::kernel_lock;
 use crate::syscall::files::usable;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
-use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{MapRequest, Place};
 
@@ -40,7 +41,7 @@ bitflags::bitflags! {
         const NONBLOCK = abi::MAP_NONBLOCK;
         /// MAP_STACK, without effect.
         const STACK = abi::MAP_STACK;
-        /// MAP_HUGETLB: from a pool of huge pages, of which there is none.
+        /// MAP_HUGETLB: from a pool of huge pages; the upper bits may say of which size.
         const HUGETLB = abi::MAP_HUGETLB;
         /// MAP_FIXED_NOREPLACE: at this address, unless something is mapped there.
         const FIXED_NOREPLACE = abi::MAP_FIXED_NOREPLACE;
@@ -103,7 +104,7 @@ fn map(
     file: Option<Arc<OpenFile>>,
     offset: u64,
 ) -> Result<u64> {
-    if len == 0 || (file.is_some() && flags.contains(MapFlags::HUGETLB)) {
+    if len == 0 {
         return Err(Errno::EINVAL);
     }
     let len = pages_up(len)?;
@@ -116,25 +117,37 @@ fn map(
     }
     let shared = flags.is_shared()?;
     let droppable = flags.is_droppable(file.is_some())?;
-    if flags.contains(MapFlags::HUGETLB) {
-        // No pages are set aside for it.
-        return Err(Errno::ENOMEM);
-    }
     if flags.contains(MapFlags::GROWSDOWN) && (shared || file.is_some()) {
         return Err(Errno::EINVAL);
     }
     let (place, prot) = (place(start, flags)?, protection.rights());
     let (backing, mut vma_flags) = match file {
+        None if flags.contains(MapFlags::HUGETLB) => {
+            let order = hugefile::size_of(flags.bits()).ok_or(Errno::EINVAL)?;
+            let backing = hugefile::zeros(order, shared, len, root(task));
+            (backing, VmaFlags::HUGETLB)
+        }
         None => (anonymous(shared, len)?, VmaFlags::empty()),
         Some(file) => {
-            let mapping = file.mmap(shared, prot.contains(Prot::WRITE), offset)?;
-            (mapping.backing, mapping.flags)
+            let writable = prot.contains(Prot::WRITE);
+            let mapping = file.mmap(shared, writable, offset)?;
+            if mapping.backing.huge_order().is_some() {
+                let kind = (shared, writable);
+                let backing = hugefile::mapping(mapping.backing, kind, len, root(task))?;
+                (backing, mapping.flags | VmaFlags::HUGETLB)
+            } else if flags.contains(MapFlags::HUGETLB) {
+                return Err(Errno::EINVAL);
+            } else {
+                (mapping.backing, mapping.flags)
+            }
         }
     };
     vma_flags.set(VmaFlags::SHARED, shared);
     vma_flags.set(VmaFlags::GROWSDOWN, flags.contains(MapFlags::GROWSDOWN));
     vma_flags.set(VmaFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
-    vma_flags.set(VmaFlags::LOCKED, flags.contains(MapFlags::LOCKED));
+    // Huge pages stay anyway.
+    let locks = flags.contains(MapFlags::LOCKED) && !vma_flags.contains(VmaFlags::HUGETLB);
+    vma_flags.set(VmaFlags::LOCKED, locks);
     if droppable {
         // It is not for children, nor for core files.
         vma_flags |=
@@ -167,6 +180,11 @@ fn place(addr: VirtAddr, flags: MapFlags) -> Result<Place> {
     } else {
         Ok(Place::Hint(addr.align_down(PAGE_SIZE)))
     }
+}
+
+/// Frame of the root table of the caller's space.
+fn root(task: &Task) -> Pfn {
+    in_space(task, |space| space.root())
 }
 
 /// Zeros: private, or shared with children through an object.

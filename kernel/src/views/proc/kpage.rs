@@ -13,6 +13,7 @@ use crate::thp::owners::Owners;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use mm::addr::{Order, Pfn};
+use mm::thp::PMD_ORDER;
 use mm::{FrameInfo, frame::Kind as Use};
 
 /// What a file says of a frame.
@@ -74,6 +75,8 @@ fn count(pfn: Pfn) -> u64 {
         return 0;
     };
     match info.block.kind {
+        // 512 for each leaf.
+        Use::Anon | Use::Object if info.hugetlb => info.references >> PMD_ORDER.0,
         Use::Anon => info.references.div_ceil(info.block.order.pages()),
         // One of them is the object's own.
         Use::Object => info.references.saturating_sub(1),
@@ -90,6 +93,7 @@ const ANON: u64 = 1 << 12;
 const SWAPBACKED: u64 = 1 << 14;
 const COMPOUND_HEAD: u64 = 1 << 15;
 const COMPOUND_TAIL: u64 = 1 << 16;
+const HUGE: u64 = 1 << 17;
 const NOPAGE: u64 = 1 << 20;
 const THP: u64 = 1 << 22;
 const ZERO_PAGE: u64 = 1 << 24;
@@ -123,5 +127,11 @@ fn compound(info: &FrameInfo, pfn: Pfn) -> u64 {
         COMPOUND_TAIL
     };
     let huge = info.block.kind == Use::Anon || info.zeros;
-    place | if huge { THP } else { 0 }
+    let hugetlb = info.hugetlb || info.block.kind == Use::Hugetlb;
+    place
+        | match (hugetlb, huge) {
+            (true, _) => HUGE,
+            (false, true) => THP,
+            (false, false) => 0,
+        }
 }

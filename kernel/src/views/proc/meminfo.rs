@@ -10,6 +10,7 @@ use crate::thp::survey;
 use alloc::format;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::Level;
+use mm::hugetlb;
 
 /// What a PMD entry maps.
 const PMD: Order = Level::Pmd.order();
@@ -87,16 +88,17 @@ pub fn show(out: &mut Text) -> Result {
     ] {
         kb(out, name, pages);
     }
-    for name in [
-        "HugePages_Total",
-        "HugePages_Free",
-        "HugePages_Rsvd",
-        "HugePages_Surp",
+    let huge = mm().hugetlb(hugetlb::DEFAULT);
+    for (name, pages) in [
+        ("HugePages_Total", huge.total),
+        ("HugePages_Free", huge.free),
+        ("HugePages_Rsvd", huge.reserved),
+        ("HugePages_Surp", huge.surplus),
     ] {
-        out.put(format_args!("{:<16}{:>8}\n", format!("{name}:"), 0));
+        out.put(format_args!("{:<16}{pages:>8}\n", format!("{name}:")));
     }
-    kb(out, "Hugepagesize", 512);
-    kb(out, "Hugetlb", 0);
+    kb(out, "Hugepagesize", hugetlb::DEFAULT.pages());
+    kb(out, "Hugetlb", c.hugetlb);
     for order in survey::private_orders() {
         let name = format!("AnonFolios-{}kB", order.bytes() >> 10);
         kb(out, &name, survey::private(order) << order.0);

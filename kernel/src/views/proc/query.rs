@@ -112,7 +112,7 @@ impl Query {
         (words[Self::START], words[Self::END]) = (vma.range.start.0, vma.range.end.0);
         let what = Flags::of(vma) - Flags::FILE_BACKED;
         words[Self::VMA_FLAGS] = what.bits();
-        words[Self::PAGE_SIZE] = PAGE_SIZE;
+        words[Self::PAGE_SIZE] = vma.huge_order().unwrap_or_default().bytes();
         let part = match &vma.backing {
             Backing::Anon => None,
             Backing::Object { offset, file, .. } => Some(FilePart::of(*offset, file)),

@@ -21,18 +21,34 @@ const AREA: usize = 4;
 const ROLLUP: usize = 5;
 /// And how many of those.
 const COMMON: usize = 9;
+/// Numbers that areas of huge pages have besides: sizes of pages, and what is mapped.
+const OF_HUGE: usize = 2;
+
+macro_rules! area_text {
+    ($page_size:literal) => {
+        concat!(
+            "Size:           @@@@@@@@ kB\n",
+            "KernelPageSize: ",
+            $page_size,
+            " kB\n",
+            "MMUPageSize:    ",
+            $page_size,
+            " kB\n",
+            "Rss:            @@@@@@@@ kB\n",
+            "Pss:            @@@@@@@@ kB\n",
+            "Pss_Dirty:      @@@@@@@@ kB\n",
+        )
+    };
+}
 
 /// What follows an area's line of maps.
 static AREA_FORM: AreaForm = Form::new(AREA_TEXT);
 type AreaForm = Form<{ AREA_TEXT.len() }, AREA, 1>;
-const AREA_TEXT: &str = "\
-Size:           @@@@@@@@ kB
-KernelPageSize:        4 kB
-MMUPageSize:           4 kB
-Rss:            @@@@@@@@ kB
-Pss:            @@@@@@@@ kB
-Pss_Dirty:      @@@@@@@@ kB
-";
+const AREA_TEXT: &str = area_text!("       4");
+/// The same of huge pages.
+static HUGE_AREA_FORM: HugeAreaForm = Form::new(HUGE_AREA_TEXT);
+type HugeAreaForm = Form<{ HUGE_AREA_TEXT.len() }, { AREA + OF_HUGE }, 1>;
+const HUGE_AREA_TEXT: &str = area_text!("@@@@@@@@");
 
 /// The sums over all areas begin with.
 static ROLLUP_FORM: RollupForm = Form::new(ROLLUP_TEXT);
@@ -46,27 +62,41 @@ Pss_File:       @@@@@@@@ kB
 Pss_Shmem:             0 kB
 ";
 
+macro_rules! common_text {
+    ($huge:literal) => {
+        concat!(
+            "Shared_Clean:   @@@@@@@@ kB\n",
+            "Shared_Dirty:   @@@@@@@@ kB\n",
+            "Private_Clean:  @@@@@@@@ kB\n",
+            "Private_Dirty:  @@@@@@@@ kB\n",
+            "Referenced:     @@@@@@@@ kB\n",
+            "Anonymous:      @@@@@@@@ kB\n",
+            "KSM:                   0 kB\n",
+            "LazyFree:       @@@@@@@@ kB\n",
+            "AnonHugePages:  @@@@@@@@ kB\n",
+            "ShmemPmdMapped:        0 kB\n",
+            "FilePmdMapped:         0 kB\n",
+            "Shared_Hugetlb: ",
+            $huge,
+            " kB\n",
+            "Private_Hugetlb:",
+            $huge,
+            " kB\n",
+            "Swap:                  0 kB\n",
+            "SwapPss:               0 kB\n",
+            "Locked:         @@@@@@@@ kB\n",
+        )
+    };
+}
+
 /// Common part of both files.
 static COMMON_FORM: CommonForm = Form::new(COMMON_TEXT);
 type CommonForm = Form<{ COMMON_TEXT.len() }, COMMON, 1>;
-const COMMON_TEXT: &str = "\
-Shared_Clean:   @@@@@@@@ kB
-Shared_Dirty:   @@@@@@@@ kB
-Private_Clean:  @@@@@@@@ kB
-Private_Dirty:  @@@@@@@@ kB
-Referenced:     @@@@@@@@ kB
-Anonymous:      @@@@@@@@ kB
-KSM:                   0 kB
-LazyFree:       @@@@@@@@ kB
-AnonHugePages:  @@@@@@@@ kB
-ShmemPmdMapped:        0 kB
-FilePmdMapped:         0 kB
-Shared_Hugetlb:        0 kB
-Private_Hugetlb:       0 kB
-Swap:                  0 kB
-SwapPss:               0 kB
-Locked:         @@@@@@@@ kB
-";
+const COMMON_TEXT: &str = common_text!("       0");
+/// The same where there are huge pages.
+static HUGE_COMMON_FORM: HugeCommonForm = Form::new(HUGE_COMMON_TEXT);
+type HugeCommonForm = Form<{ HUGE_COMMON_TEXT.len() }, { COMMON + OF_HUGE }, 1>;
+const HUGE_COMMON_TEXT: &str = common_text!("@@@@@@@@");
 
 /// `Folios-64kB: 12 1 12`: how many folios of this size are mapped whole, how many in part, and how
 /// many of the whole ones by contiguous entries (or one large one); Linux has no such lines.
@@ -90,9 +120,10 @@ const ELIGIBLE: &[u8] = b"THPeligible:           ";
 const FLAGS: &[u8] = b"\nVmFlags: ";
 
 /// What a record has besides its line of maps, at most.
-const ROOM: usize = RollupForm::ROOM + CommonForm::ROOM + FoliosForm::ROOM + LAST_LINES;
+const ROOM: usize = HugeAreaForm::ROOM + HugeCommonForm::ROOM + FoliosForm::ROOM + LAST_LINES;
 const LAST_LINES: usize = ELIGIBLE.len() + FLAGS.len() + FLAG_WORDS.len() * 3 + 2;
-const _: () = assert!(AreaForm::ROOM <= RollupForm::ROOM);
+const _: () = assert!(RollupForm::ROOM <= HugeAreaForm::ROOM);
+const _: () = assert!(AreaForm::ROOM <= HugeAreaForm::ROOM);
 /// Areas that are copied at once: some 10 kB of text.
 const AREAS: usize = 8;
 
@@ -119,10 +150,7 @@ impl Records for SmapsFile {
             };
             areas.line(vma, out)?;
             out.make_room(ROOM)?;
-            AREA_FORM.fill(
-                out,
-                in_kb(&[vma.range.len(), figures.rss, figures.pss, figures.pss_dirty]),
-            );
+            area(vma, figures, out);
             common(out, figures);
             out.bytes(ELIGIBLE);
             out.byte(b'0' + u8::from(sizes.eligible(vma)));
@@ -134,7 +162,50 @@ impl Records for SmapsFile {
     }
 }
 
+#[inline]
+fn area(vma: &Vma, f: &Smaps, out: &mut Text) {
+    let size = vma.range.len();
+    match vma.huge_order() {
+        None => AREA_FORM.fill(out, in_kb(&[size, f.rss, f.pss, f.pss_dirty])),
+        Some(order) => {
+            let page = order.bytes();
+            let numbers = [size, page, page, f.rss, f.pss, f.pss_dirty];
+            HUGE_AREA_FORM.fill(out, in_kb(&numbers));
+        }
+    }
+}
+
+/// [`HUGE_COMMON_FORM`].
+#[cold]
+fn huge_common(out: &mut Text, f: &Smaps) {
+    let bytes: [u64; COMMON + OF_HUGE] = [
+        f.shared_clean,
+        f.shared_dirty,
+        f.private_clean,
+        f.private_dirty,
+        f.referenced,
+        f.anonymous,
+        f.lazy_free,
+        f.anon_huge,
+        f.shared_hugetlb,
+        f.private_hugetlb,
+        f.locked,
+    ];
+    HUGE_COMMON_FORM.fill(out, in_kb(&bytes));
+}
+
 fn common(out: &mut Text, f: &Smaps) {
+    if f.shared_hugetlb | f.private_hugetlb != 0 {
+        huge_common(out, f);
+    } else {
+        plain_common(out, f);
+    }
+    let folios = f.folios.iter().map(|n| [n.whole, n.part, n.contpte]);
+    FOLIOS_FORM.fill(out, folios);
+}
+
+#[inline]
+fn plain_common(out: &mut Text, f: &Smaps) {
     let bytes: [u64; COMMON] = [
         f.shared_clean,
         f.shared_dirty,
@@ -147,8 +218,6 @@ fn common(out: &mut Text, f: &Smaps) {
         f.locked,
     ];
     COMMON_FORM.fill(out, in_kb(&bytes));
-    let folios = f.folios.iter().map(|n| [n.whole, n.part, n.contpte]);
-    FOLIOS_FORM.fill(out, folios);
 }
 
 fn in_kb(bytes: &[u64]) -> impl Iterator<Item = [u64; 1]> + Clone {
@@ -185,10 +254,11 @@ impl Sizes {
 }
 
 /// The words of VmFlags in the order of Linux's bits, each with a byte behind it that is not shown.
-static FLAG_WORDS: [[u8; 4]; 27] = [
+static FLAG_WORDS: [[u8; 4]; 28] = [
     *b"rd  ", *b"wr  ", *b"ex  ", *b"sh  ", *b"mr  ", *b"mw  ", *b"me  ", *b"ms  ", *b"gd  ",
-    *b"gu  ", *b"lo  ", *b"sr  ", *b"rr  ", *b"dc  ", *b"lf  ", *b"ac  ", *b"nr  ", *b"wf  ",
-    *b"dd  ", *b"sd  ", *b"hg  ", *b"nh  ", *b"um  ", *b"uw  ", *b"ui  ", *b"dp  ", *b"sl  ",
+    *b"gu  ", *b"lo  ", *b"sr  ", *b"rr  ", *b"dc  ", *b"lf  ", *b"ac  ", *b"nr  ", *b"ht  ",
+    *b"wf  ", *b"dd  ", *b"sd  ", *b"hg  ", *b"nh  ", *b"um  ", *b"uw  ", *b"ui  ", *b"dp  ",
+    *b"sl  ",
 ];
 
 fn flag_words(out: &mut Text, prot: Prot, flags: VmaFlags) {
@@ -213,6 +283,7 @@ fn flag_words(out: &mut Text, prot: Prot, flags: VmaFlags) {
         flags.contains(VmaFlags::LOCKONFAULT),
         flags.contains(VmaFlags::ACCOUNT),
         flags.contains(VmaFlags::NORESERVE),
+        flags.contains(VmaFlags::HUGETLB),
         flags.contains(VmaFlags::WIPEONFORK),
         flags.contains(VmaFlags::DONTDUMP),
         !flags.contains(VmaFlags::TRACKED),
@@ -278,6 +349,8 @@ fn add(sum: &mut Smaps, other: &Smaps) {
     sum.anonymous += other.anonymous;
     sum.lazy_free += other.lazy_free;
     sum.anon_huge += other.anon_huge;
+    sum.shared_hugetlb += other.shared_hugetlb;
+    sum.private_hugetlb += other.private_hugetlb;
     sum.locked += other.locked;
     for (sum, other) in sum.folios.iter_mut().zip(other.folios) {
         *sum += other;

@@ -106,7 +106,7 @@ fn memory(subject: &Subject, out: &mut Text) {
     kb(out, "VmLib", usage.mapped.exec.saturating_sub(text));
     kb(out, "VmPTE", usage.page_tables);
     kb(out, "VmSwap", 0);
-    kb(out, "HugetlbPages", 0);
+    kb(out, "HugetlbPages", usage.rss.hugetlb);
     out.put(format_args!(
         "CoreDumping:\t0\nTHP_enabled:\t{}\nuntag_mask:\t0xffffffffffffffff\n",
         u8::from(large)

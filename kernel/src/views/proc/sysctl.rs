@@ -17,6 +17,7 @@ use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};
 use core::sync::atomic::{AtomicI64, Ordering};
 use mm::MMAP_MIN_ADDR;
+use mm::hugetlb::DEFAULT;
 
 /// Enters all of them.
 pub fn register(tree: &Tree) {
@@ -47,13 +48,36 @@ fn virtual_memory(tree: &Tree) {
     number(tree, "sys/vm/dirty_ratio", 20, 0..=100);
     number(tree, "sys/vm/compaction_proactiveness", 20, 0..=100);
     constant(tree, "sys/vm/mmap_min_addr", MMAP_MIN_ADDR);
-    constant(tree, "sys/vm/nr_hugepages", 0);
-    constant(tree, "sys/vm/nr_overcommit_hugepages", 0);
+    hugetlb(tree);
     constant(tree, "sys/vm/min_free_kbytes", 4096);
     constant(tree, "sys/vm/unprivileged_userfaultfd", 0);
     // Nothing is cached that could be dropped, nothing is swapped that could be compacted around.
     action(tree, "sys/vm/drop_caches", 1..=4);
     action(tree, "sys/vm/compact_memory", 1..=1);
+}
+
+/// The pool of the default size.
+fn hugetlb(tree: &Tree) {
+    let figures = || mm().hugetlb(DEFAULT);
+    let pages = |text: &str| text.parse::<u64>().map_err(|_| Errno::EINVAL);
+    for name in ["sys/vm/nr_hugepages", "sys/vm/nr_hugepages_mempolicy"] {
+        tree.knob(
+            name,
+            move |out| out.is(figures().persistent()),
+            move |text| {
+                mm().resize_hugetlb(DEFAULT, pages(text)?);
+                Ok(())
+            },
+        );
+    }
+    tree.knob(
+        "sys/vm/nr_overcommit_hugepages",
+        move |out| out.is(figures().overcommit),
+        move |text| {
+            mm().set_hugetlb_overcommit(DEFAULT, pages(text)?);
+            Ok(())
+        },
+    );
 }
 
 fn kernel(tree: &Tree) {

@@ -1,5 +1,6 @@
 //! /sys, sysfs(5): the files that programs look for, and the memory manager's own part.
 
+mod hugetlb;
 mod quire;
 mod thp;
 
@@ -31,6 +32,7 @@ pub fn tree() -> Tree {
     tree.show("class/tty/console/active", |out| out.is(TERMINAL_NAME));
     cpu_lists(&tree);
     thp::register(&tree);
+    hugetlb::register(&tree);
     tree.store("kernel/debug/split_huge_pages", survey::split);
     quire::register(&tree);
     tree

@@ -29,6 +29,7 @@ mod futex;
 mod guard;
 mod harness;
 mod helper;
+mod hugetlb;
 mod interpreter;
 mod machine;
 mod map;
@@ -88,6 +89,7 @@ const FAMILIES: &[&[Test]] = &[
     advise::TESTS,
     guard::TESTS,
     droppable::TESTS,
+    hugetlb::TESTS,
     process_memory::TESTS,
     remap::TESTS,
     remap_errors::TESTS,

@@ -41,16 +41,21 @@ pub enum Kind {
     Object = 5,
     /// Head of a free block that is in a CPU's list.
     Cached = 6,
+    /// Free, and of a pool of huge pages ([`crate::hugetlb`]).
+    Hugetlb = 7,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 
     /// Whether the frame is allocated.
     #[inline]
     pub const fn in_use(self) -> bool {
-        matches!(self, Kind::Kernel | Kind::Table | Kind::Anon | Kind::Object)
+        matches!(
+            self,
+            Kind::Kernel | Kind::Table | Kind::Anon | Kind::Object | Kind::Hugetlb
+        )
     }
 
     #[inline]
@@ -62,6 +67,7 @@ impl Kind {
             4 => Kind::Anon,
             5 => Kind::Object,
             6 => Kind::Cached,
+            7 => Kind::Hugetlb,
             _ => Kind::Reserved,
         }
     }
@@ -79,7 +85,10 @@ const COPIED_AROUND: u32 = 1 << 29;
 /// does not join the queue of deferred splits any more.
 const ENDED: u32 = 1 << 28;
 
-const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND | ENDED;
+/// `state` has this bit while the block is a huge page in use: its frames go back to their pool.
+const HUGETLB: u32 = 1 << 27;
+
+const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND | ENDED | HUGETLB;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller
 /// may hand in zeroed memory. Aligned, so that none lies in two cache lines.
@@ -129,6 +138,17 @@ impl FrameMeta {
     pub fn set(&self, kind: Kind, order: Order) {
         self.write(kind, order, 0);
     }
+    /// Makes a block that a pool has a huge page in use, private memory or an object's; for the
+    /// owner of the frame only.
+    pub(crate) fn set_hugetlb(&self, kind: Kind, order: Order) {
+        self.write(kind, order, HUGETLB);
+    }
+    /// Whether it is the head of a huge page in use. It is never split, nor on the queue of
+    /// deferred splits.
+    #[inline(always)]
+    pub fn is_hugetlb(&self) -> bool {
+        self.flag(HUGETLB)
+    }
     #[inline(always)]
     fn write(&self, kind: Kind, order: Order, flags: u32) {
         // Without the poison of debug builds there is nothing to keep.
@@ -163,6 +183,11 @@ impl FrameMeta {
     pub(crate) fn get_ref(&self) {
         let old = self.words.lo().fetch_add(1, Ordering::Relaxed);
         debug_assert!(old != 0, "a reference to a frame that had none: {self:?}");
+    }
+    /// `n` more; as [`Self::get_ref`].
+    pub(crate) fn get_refs(&self, n: u64) {
+        let old = self.words.lo().fetch_add(n, Ordering::Relaxed);
+        debug_assert!(old != 0, "references to a frame that had none: {self:?}");
     }
     /// `n` references less; returns whether they were the last. Release pairs with the acquire in
     /// `refs` and with the acquire here of the last drop, which frees the page.

@@ -15,7 +15,8 @@ use super::{Budget, Cursor, PageTable, budget, share};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
-use crate::frame::Block;
+use crate::frame::{Block, Kind};
+use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
@@ -162,7 +163,11 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             unreachable!("the walk found a leaf, and the space is locked");
         };
         let folio = Block::anon(pfn, node.level.order());
-        if pfn == mm.huge_zero_page() {
+        if mm.frames().get(pfn).is_hugetlb() {
+            if !self.share_huge(&mut to, &folio, attrs)? {
+                return Ok(());
+            }
+        } else if pfn == mm.huge_zero_page() {
             mm.share_huge_zero_page();
         } else if self.keeps(&folio) {
             return self.copy_leaf(&mut to, &folio, attrs);
@@ -181,6 +186,32 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         to.write_huge(pfn, attrs - Attrs::WRITE);
         mm.count(Event::ForkEntries, 1);
         Ok(())
+    }
+
+    /// Adds the child's references to a huge page, and returns whether its leaf is still to be
+    /// copied: not if the page is pinned, when the child gets a page of its own.
+    #[cold]
+    fn share_huge(
+        &mut self,
+        to: &mut Cursor<'_, M>,
+        folio: &Block,
+        attrs: Attrs,
+    ) -> Result<bool, OutOfMemory> {
+        let (mm, meta) = (self.mm, self.mm.frames().get(folio.head));
+        // By the area, as everywhere.
+        self.object += folio.order.pages();
+        if meta.kind() == Kind::Object {
+            meta.get_refs(LEAF_REFERENCES);
+        } else if self.keeps(folio) {
+            let copy = Folio::huge_copy(mm, folio.order, folio.head)?;
+            to.install_huge(copy, attrs, self.child);
+            return Ok(false);
+        } else {
+            mm.with_account(folio.head, folio.order, |account, book, meter| {
+                account.map(book, self.child, Part::leaf(book.order()), meter)
+            });
+        }
+        Ok(true)
     }
 
     /// Copies a pinned PMD leaf to the child: one folio or, if none is available, pages.

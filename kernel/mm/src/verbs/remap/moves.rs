@@ -68,7 +68,7 @@ impl<M: Machine> Areas<'_, M> {
                 to: Some(start),
                 near: None,
             };
-            self.check_seal(slot)?;
+            self.check_source(&piece, slot)?;
             self.check_growth(&piece, slot)?;
             self.vmas.reserve(4)?;
             let new = VirtRange::new(start, start + part.len());
@@ -87,6 +87,12 @@ impl<M: Machine> Areas<'_, M> {
         Ok(to)
     }
 
+    #[cold]
+    fn is_huge(&self, at: VirtAddr) -> bool {
+        let order = |slot| self.vmas.get(slot).huge_order();
+        self.vmas.find(at).and_then(order).is_some()
+    }
+
     /// Moves the pages of one mapping, and its VMA, for which room is reserved, to an unmapped
     /// range, which may be longer; with `keep` the old mapping stays, empty. An empty old range
     /// makes a second mapping of shared memory. Fails only for want of page tables, with no change.
@@ -98,7 +104,8 @@ impl<M: Machine> Areas<'_, M> {
         keep: bool,
     ) -> Result<(), Error> {
         if !old.is_empty() {
-            self.edit(|edit| edit.move_range(old, new.start))?;
+            let huge = self.refuses && self.is_huge(old.start);
+            self.edit(|edit| edit.move_range(old, new.start, huge))?;
         }
         let left_monitor = match old.is_empty() || keep {
             true => self.vmas.duplicate(old.start, new),

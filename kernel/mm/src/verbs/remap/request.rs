@@ -1,8 +1,9 @@
 //! Arguments of mremap(2).
 
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::space::{Error, user_pages};
+use crate::vma::Vma;
 
 bitflags::bitflags! {
     /// MREMAP_*.
@@ -18,6 +19,7 @@ bitflags::bitflags! {
 }
 
 /// One mremap with checked arguments, in whole pages.
+#[derive(Clone, Copy)]
 pub(super) struct Request {
     pub start: VirtAddr,
     pub old_len: u64,
@@ -68,6 +70,29 @@ impl Request {
             to: fixed.then_some(to),
             near: keeps.then_some(to),
         })
+    }
+
+    /// The request with its lengths in whole huge pages, if the VMA is of such. EINVAL: it begins,
+    /// or its target, in one; it grows; or the old mapping is to stay.
+    #[cold]
+    pub fn in_huge_pages<M: Machine>(&self, vma: &Vma<M>) -> Result<Option<Self>, Error> {
+        let Some(size) = vma.huge_order().map(Order::bytes) else {
+            return Ok(None);
+        };
+        let (old_len, new_len) = (self.old_len, self.new_len);
+        let (old_len, new_len) = (
+            old_len.next_multiple_of(size),
+            new_len.next_multiple_of(size),
+        );
+        let whole = |at: VirtAddr| at.is_aligned(size);
+        if !whole(self.start) || !self.to.is_none_or(whole) || self.keeps() || new_len > old_len {
+            return Err(Error::Inval);
+        }
+        Ok(Some(Request {
+            old_len,
+            new_len,
+            ..*self
+        }))
     }
 
     /// Whether the old mapping stays, empty.

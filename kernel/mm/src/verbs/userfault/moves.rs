@@ -46,7 +46,7 @@ impl<M: Machine> AddressSpace<M> {
             edit.split_ends(part, Reserve::User)?;
             edit.split_ends(new, Reserve::User)?;
             edit.free_tables(new);
-            edit.move_range(part, to)
+            edit.move_range(part, to, false)
         })?;
         if protected {
             inner.edit(|edit| edit.uffd_unprotect_some(new, &mut Budget::default()));

@@ -1,0 +1,120 @@
+//! Faults on huge pages ([`crate::hugetlb`]). They fill and copy under the lock of the space: a
+//! program with huge pages has few faults.
+
+use super::resolve::{Fault, Reach, Stop};
+use super::{Access, Resolution};
+use crate::addr::{PAGE_SIZE, Pfn};
+use crate::arch::{Attrs, Level, Machine, PhysMem};
+use crate::folio::Folio;
+use crate::hugetlb::level_of;
+use crate::manager::OutOfMemory;
+use crate::object::{Below, Object};
+use crate::space::gathered;
+use crate::stat::Event;
+use crate::table::{Cursor, Leaf};
+use alloc::sync::Arc;
+
+impl<M: Machine> Fault<'_, M> {
+    /// Maps the huge page of an absent entry. Without one left: SIGBUS.
+    #[cold]
+    pub(super) fn huge_page(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
+        let (object, index) = self.huge_place()?;
+        let level = level_of(object.huge_order().unwrap_or_default());
+        cursor.prepare(level)?;
+        if level == Level::Pmd {
+            gathered(self.mm, self.id, |g| cursor.edit(g).remove_empty_table());
+        }
+        let page = match self.vma.shared() {
+            true => object.huge_page(index)?.ok_or(Resolution::Bus)?,
+            false => match object.below(index) {
+                Below::End => return Err(Resolution::Bus.into()),
+                Below::Page(page) if self.access != Access::Write => page,
+                below => {
+                    let page = self.huge_private(&object, index, below, cursor.root())?;
+                    return Ok(self.install_huge(cursor, page, level));
+                }
+            },
+        };
+        cursor.install_huge_object(page.into_pfn(), self.attrs());
+        self.rss.add(self.vma, 0, level.order().pages());
+        Ok(self.page_of_leaf(cursor))
+    }
+
+    /// Copies a private huge page that is mapped without WRITE, and not exclusive. Without one
+    /// left: SIGBUS.
+    #[cold]
+    pub(super) fn copy_huge(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, Stop> {
+        let (object, index) = self.huge_place()?;
+        let from = self.mm.frames().head(old.pfn);
+        let page = object.huge_copy(index, cursor.root());
+        let page = page.map_err(|OutOfMemory| Resolution::Bus)?;
+        self.fill_from(&page, from, old.level);
+        // The old one is mapped up to the flush.
+        gathered(self.mm, self.id, |gather| {
+            cursor.edit(gather).take_huge();
+            gather.flush();
+            cursor.install_huge(page, self.attrs(), &self.id.owner);
+        });
+        self.mm.count(Event::CowCopied, 1);
+        Ok(self.page_of_leaf(cursor))
+    }
+
+    /// Makes a huge page with a long-term pin of this space writable: all of it is exclusive.
+    #[cold]
+    pub(super) fn reuse_huge(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Pfn {
+        self.mm.count(Event::CowReused, 1);
+        self.touch(cursor, leaf, Reach::Page);
+        leaf.pfn
+    }
+
+    fn huge_place(&self) -> Result<(Arc<Object<M>>, u64), Stop> {
+        let place = self.vma.object_page(self.va).ok_or(Resolution::NotMapped)?;
+        Ok((place.0.clone(), place.1))
+    }
+
+    /// A page of private memory with the contents of what is below.
+    fn huge_private(
+        &self,
+        object: &Object<M>,
+        index: u64,
+        below: Below,
+        root: Pfn,
+    ) -> Result<Folio, Stop> {
+        let page = object.huge_copy(index, root);
+        let from = match below {
+            Below::Page(page) => Some(page),
+            _ => None,
+        };
+        let order = object.huge_order().unwrap_or_default();
+        if let (Ok(page), Some(from)) = (&page, &from) {
+            self.fill_from(page, from.pfn(), level_of(order));
+        } else if let Ok(page) = &page {
+            self.mm.zero(page.pfn(), order);
+        }
+        from.into_iter().for_each(|from| from.free(self.mm));
+        page.map_err(|OutOfMemory| Resolution::Bus.into())
+    }
+    fn fill_from(&self, page: &Folio, from: Pfn, level: Level) {
+        let order = level.order();
+        self.mm.count(Event::Copied, order.pages());
+        self.mm.machine().mem().copy(from, page.pfn(), order);
+    }
+
+    fn install_huge(self, cursor: &mut Cursor<'_, M>, page: Folio, level: Level) -> Pfn {
+        let attrs = self.attrs();
+        let attrs = match self.access {
+            Access::Write => attrs,
+            // The first write decides between copy and reuse.
+            _ => attrs - Attrs::WRITE,
+        };
+        cursor.install_huge(page, attrs, &self.id.owner);
+        self.rss.add(self.vma, 0, level.order().pages());
+        self.page_of_leaf(cursor)
+    }
+
+    /// The frame of the page that the fault is for.
+    fn page_of_leaf(&self, cursor: &Cursor<'_, M>) -> Pfn {
+        debug_assert!(self.va.is_aligned(PAGE_SIZE));
+        cursor.leaf().expect("it was mapped just now").pfn
+    }
+}

@@ -1,0 +1,130 @@
+//! The pools of huge pages and the allocator: frames that a pool takes and gives back, and pages
+//! that are used.
+
+use super::{Mm, OutOfMemory};
+use crate::addr::{Order, Pfn};
+use crate::arch::Machine;
+use crate::frame::Kind;
+use crate::frame::zone::Reserve;
+use crate::hugetlb::Figures;
+use alloc::vec::Vec;
+
+impl<M: Machine> Mm<M> {
+    /// The figures of the pool of this size.
+    pub fn hugetlb(&self, order: Order) -> Figures {
+        self.hugetlb.of(order).lock().figures()
+    }
+    /// Sets the most surplus pages (nr_overcommit_hugepages).
+    pub fn set_hugetlb_overcommit(&self, order: Order, most: u64) {
+        self.hugetlb.of(order).lock().set_overcommit(most);
+    }
+    /// Sets the size of a pool (nr_hugepages), as far as memory, and what is used of it, allow.
+    /// Pages in use above the size become surplus. The caller holds no lock.
+    pub fn resize_hugetlb(&self, order: Order, pages: u64) {
+        let pool = self.hugetlb.of(order);
+        while !pool.lock().adopt_surplus(pages) {
+            if self.add_huge(order, false).is_err() || self.machine().breathe() {
+                break;
+            }
+        }
+        loop {
+            let page = pool.lock().shrink(pages);
+            let Some(page) = page else {
+                break;
+            };
+            self.free_huge(page);
+            self.machine().breathe();
+        }
+        pool.lock().disown(pages);
+    }
+
+    /// Reserves pages, with surplus ones if need be; or none.
+    pub(crate) fn reserve_huge(&self, order: Order, pages: u64) -> Result<(), OutOfMemory> {
+        let pool = self.hugetlb.of(order);
+        loop {
+            let missing = match pool.lock().reserve(pages) {
+                Ok(()) => return Ok(()),
+                Err(missing) => missing,
+            };
+            for _ in 0..missing {
+                if let Err(why) = self.add_huge(order, true) {
+                    self.drop_surplus(order);
+                    return Err(why);
+                }
+            }
+        }
+    }
+    /// Takes back a promise of pages.
+    pub(crate) fn unreserve_huge(&self, order: Order, pages: u64) {
+        if pages != 0 {
+            self.hugetlb.of(order).lock().unreserve(pages);
+            self.drop_surplus(order);
+        }
+    }
+    /// Gives surplus pages that nobody asks for to the allocator.
+    fn drop_surplus(&self, order: Order) {
+        let drop_one = || self.hugetlb.of(order).lock().drop_surplus();
+        core::iter::from_fn(drop_one).for_each(|page| self.free_huge(page));
+    }
+
+    /// A page for use as `kind`, with one reference; not zeroed. `reserved`: one was reserved.
+    pub(crate) fn take_huge(
+        &self,
+        order: Order,
+        kind: Kind,
+        reserved: bool,
+    ) -> Result<Pfn, OutOfMemory> {
+        let pool = self.hugetlb.of(order);
+        let page = loop {
+            if let Some(page) = pool.lock().take(reserved) {
+                break page;
+            }
+            // Others may take it: once more then.
+            self.add_huge(order, true)?;
+        };
+        let meta = self.frames().get(page);
+        meta.set_hugetlb(kind, order);
+        meta.set_refs(1);
+        Ok(page)
+    }
+    /// Takes back a page whose last reference is gone.
+    #[cold]
+    pub(super) fn give_huge(&self, page: Pfn) {
+        let meta = self.frames().get(page);
+        let order = meta.order();
+        assert!(meta.refs() == 0, "{page:?} has references: {meta:?}");
+        meta.set(Kind::Hugetlb, order);
+        let surplus = self.hugetlb.of(order).lock().give(page);
+        surplus.into_iter().for_each(|page| self.free_huge(page));
+    }
+
+    /// Allocates a page for a pool.
+    fn add_huge(&self, order: Order, surplus: bool) -> Result<(), OutOfMemory> {
+        let pool = self.hugetlb.of(order);
+        if surplus && !pool.lock().may_add_surplus() {
+            return Err(OutOfMemory);
+        }
+        let alloc = || self.alloc(order, Kind::Hugetlb, Reserve::User);
+        // Pages in the lists of CPUs may be what is missing of a block.
+        let page = alloc().or_else(|why| match self.drain_pcp() {
+            0 => Err(why),
+            _ => alloc(),
+        })?;
+        self.frames().get(page).set_refs(0);
+        let mut account = pool.lock();
+        let added = match surplus && !account.may_add_surplus() {
+            true => Err(OutOfMemory),
+            false => account.add(page, surplus),
+        };
+        drop(account);
+        added.inspect_err(|_| self.free_huge(page))
+    }
+    /// The free pages of a pool, for [`crate::check`].
+    pub(crate) fn free_huge_pages(&self, order: Order) -> Vec<Pfn> {
+        self.hugetlb.of(order).lock().free().to_vec()
+    }
+    /// Gives a page that is in no pool any more to the allocator.
+    fn free_huge(&self, page: Pfn) {
+        self.free(&[page]);
+    }
+}

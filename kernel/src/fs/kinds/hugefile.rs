@@ -1,0 +1,91 @@
+//! Files of huge pages (hugetlbfs, hugetlbpage.rst): those of mounts, of memfd_create(2), and those
+//! without a name that are behind MAP_HUGETLB.
+
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{Hw, Object, mm};
+use crate::fs::kinds::anonymous;
+use crate::fs::kinds::ramfile::RamFile;
+use crate::fs::kinds::ramfs;
+use crate::fs::tree::mount::FileSystem;
+use crate::fs::tree::quota::Quota;
+use alloc::sync::Arc;
+use linux_raw_sys::general as c;
+use mm::addr::{Order, PAGE_SHIFT, Pfn};
+use mm::hugetlb::{DEFAULT, SIZES};
+use mm::vma::Backing;
+
+/// f_type of hugetlbfs.
+const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
+
+/// The size that a flags word names by log2 of its bytes, in the bits from 26 on that MAP_HUGETLB
+/// and MFD_HUGETLB have in common; the default size if it names none. `None`: there is no such
+/// size.
+pub fn size_of(flags: u32) -> Option<Order> {
+    let named = flags >> c::MAP_HUGE_SHIFT & c::MAP_HUGE_MASK;
+    match named {
+        0 => Some(DEFAULT),
+        _ => SIZES
+            .into_iter()
+            .find(|size| u32::from(size.0) + PAGE_SHIFT == named),
+    }
+}
+
+/// A new, empty file system; `pages` is the limit in single pages.
+pub fn file_system(order: Order, mode: u32, pages: u64) -> Arc<FileSystem> {
+    let quota = Quota::of_huge_pages(order, pages);
+    ramfs::with_magic("hugetlbfs", HUGETLBFS_MAGIC, mode, quota)
+}
+
+/// Huge pages that are zeros: private to the space with this root table, or shared with its
+/// children.
+pub fn zeros(order: Order, shared: bool, len: u64, root: Pfn) -> Backing<Hw> {
+    let file = RamFile::unnamed(
+        "/anon_hugepage (deleted)".into(),
+        Quota::of_huge_pages(order, u64::MAX),
+    );
+    let object = match shared {
+        true => file.object().clone(),
+        false => Object::huge_private(mm(), order, None, root),
+    };
+    object.set_len(len.next_multiple_of(order.bytes()));
+    Backing::Object {
+        object,
+        offset: 0,
+        file: Some(anonymous::place(file).mapped()),
+    }
+}
+
+/// A mapping of `len` bytes of a file of huge pages. As in Linux, one that is writable makes the
+/// file as long. EINVAL: it begins in a page.
+pub fn mapping(
+    backing: Backing<Hw>,
+    (shared, writable): (bool, bool),
+    len: u64,
+    root: Pfn,
+) -> Result<Backing<Hw>> {
+    let (
+        Some(order),
+        Backing::Object {
+            object,
+            offset,
+            file,
+        },
+    ) = (backing.huge_order(), &backing)
+    else {
+        return Ok(backing);
+    };
+    if !offset.is_multiple_of(order.pages()) {
+        return Err(Errno::EINVAL);
+    }
+    if writable {
+        object.grow_to((offset << PAGE_SHIFT) + len.next_multiple_of(order.bytes()));
+    }
+    if shared {
+        return Ok(backing);
+    }
+    Ok(Backing::Object {
+        object: Object::huge_private(mm(), order, Some(object.clone()), root),
+        offset: *offset,
+        file: file.clone(),
+    })
+}

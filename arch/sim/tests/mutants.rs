@@ -600,7 +600,7 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             let at = hugetlb(w, p, VmaFlags::SHARED);
             p.unmap(at, DEFAULT.bytes()).unwrap();
         })],
-        Mutant::FreeHugePages => vec![blocks("huge pages of order", |w, p| {
+        Mutant::FreeHugePages => vec![blocks("frames in use by kind", |w, p| {
             let at = hugetlb(w, p, VmaFlags::empty());
             w.store(0, p, at, 1).unwrap();
             p.unmap(at, DEFAULT.bytes()).unwrap();

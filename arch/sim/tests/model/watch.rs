@@ -11,7 +11,8 @@ const WATCHER: Registration = Registration {
 };
 
 impl<F: PteFormat> Bench<F> {
-    /// Write-protects what is mapped of some pages, present or not; or ends that.
+    /// Write-protects what is mapped of some pages, present or not; or ends that. Huge pages are
+    /// refused.
     pub(super) fn watch(
         &self,
         process: &Process<F>,
@@ -21,13 +22,17 @@ impl<F: PteFormat> Bench<F> {
     ) {
         let range = VirtRange::new(self.start(at), self.start(at + len));
         let any = model.pages.range(at..at + len).next().is_some();
-        let expected = if any { Ok(()) } else { Err(Error::Inval) };
+        let refused = !any || on && self.shape.huge;
+        let expected = if refused { Err(Error::Inval) } else { Ok(()) };
         let result = match on {
             true => process.userfault_register(range, WATCHER),
             false => process.userfault_unregister(range, WATCHER.monitor),
         };
         assert_eq!(result, expected);
-        if on && any {
+        if refused {
+            return;
+        }
+        if on {
             process.userfault_protect_async(range).unwrap();
         }
         for (_, page) in model.pages.range_mut(at..at + len) {

@@ -82,6 +82,7 @@ impl<M: Machine> AddressSpace<M> {
         if others != 0 || areas.vmas.is_clear(range) {
             return Err(Error::Inval);
         }
+        areas.check_cut(range)?;
         areas.end_protection(range)?;
         areas.set_monitor(range, Vma::forget_monitor)
     }

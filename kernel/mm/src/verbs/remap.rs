@@ -39,7 +39,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let mut areas = self.areas()?;
         if areas.refuses && *moved == 0 {
-            areas.check_request(&mut request)?;
+            request = areas.checked(request)?;
         }
         let (had, will) = (request.old_len, request.new_len);
         let mut gone = Gone::new();
@@ -104,19 +104,16 @@ impl<M: Machine> Areas<'_, M> {
             false => Ok(()),
         }
     }
-    /// Puts a request for huge pages into whole ones. Errors as of [`Self::check_source`].
+    /// The request, in whole huge pages if it is for such. Errors as of [`Self::check_source`].
     #[cold]
     #[inline(never)]
-    fn check_request(&self, request: &mut Request) -> Result<(), Error> {
+    fn checked(&self, request: Request) -> Result<Request, Error> {
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
         let vma = self.vmas.get(slot);
         if vma.is_sealed() {
             return Err(Error::Perm);
         }
-        if let Some(whole) = request.in_huge_pages(vma)? {
-            *request = whole;
-        }
-        Ok(())
+        Ok(request.in_huge_pages(vma)?.unwrap_or(request))
     }
     #[cold]
     #[inline(never)]

@@ -88,6 +88,7 @@ impl<M: Machine> Areas<'_, M> {
     }
 
     #[cold]
+    #[inline(never)]
     fn is_huge(&self, at: VirtAddr) -> bool {
         let order = |slot| self.vmas.get(slot).huge_order();
         self.vmas.find(at).and_then(order).is_some()

@@ -8,7 +8,7 @@ use crate::frame::{AllocRequest, Kind};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::sync::Ordering;
-use crate::thp::{PMD_ORDER, Stat};
+use crate::thp::Stat;
 
 impl<M: Machine> Mm<M> {
     /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that
@@ -97,36 +97,36 @@ impl<M: Machine> Mm<M> {
     /// Frees blocks whose last reference is gone (and whose flush is done: see `tlb::gather`).
     #[inline]
     pub(crate) fn free(&self, blocks: &[Pfn]) {
-        let mut huge = false;
-        for &pfn in blocks {
-            let meta = self.frames().get(pfn);
-            let (kind, order) = meta.kind_and_order();
+        for (at, &pfn) in blocks.iter().enumerate() {
+            let (kind, order, hugetlb) = self.frames().get(pfn).kind_order_hugetlb();
             if order == Order(0) {
                 continue;
             }
-            if order >= PMD_ORDER && meta.is_hugetlb() {
-                huge = true;
-            } else if kind == Kind::Anon {
+            if hugetlb {
+                return self.free_with_huge(blocks, at);
+            }
+            if kind == Kind::Anon {
                 self.large_folio_ends(pfn, order);
             }
         }
-        if huge {
-            return self.free_with_huge(blocks);
-        }
+        self.to_allocator(blocks);
+    }
+    #[inline(always)]
+    fn to_allocator(&self, blocks: &[Pfn]) {
         self.poison(blocks);
         self.allocator.free(self.machine.cpu().id(), blocks);
     }
-    /// [`Self::free`] of blocks some of which are huge pages, after the bookkeeping.
+    /// [`Self::free`] of blocks of which the one at `at` is the first huge page.
     #[cold]
     #[inline(never)]
-    fn free_with_huge(&self, blocks: &[Pfn]) {
-        for block in blocks.chunks(1) {
-            let huge = self.frames().get(block[0]).is_hugetlb();
-            if huge && !mutant::on(Mutant::FreeHugePages) {
-                self.give_huge(block[0]);
-            } else {
-                self.poison(block);
-                self.allocator.free(self.machine.cpu().id(), block);
+    fn free_with_huge(&self, blocks: &[Pfn], at: usize) {
+        let (before, rest) = blocks.split_at(at);
+        self.to_allocator(before);
+        for block in rest.chunks(1) {
+            match self.frames().get(block[0]).is_hugetlb() {
+                true if mutant::on(Mutant::FreeHugePages) => self.to_allocator(block),
+                true => self.give_huge(block[0]),
+                false => self.free(block),
             }
         }
     }

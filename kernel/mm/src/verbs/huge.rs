@@ -5,30 +5,26 @@ use crate::arch::Machine;
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
 use crate::space::{Advice, Error, Locked};
-use crate::vma::{Slot, Taken, Vma, VmaFlags};
+use crate::vma::{Taken, Vma, VmaFlags};
 
 impl<M: Machine> Locked<'_, M> {
     /// EINVAL if an end of `range` lies in a huge page.
+    #[inline(always)]
     pub(super) fn check_cut(&self, range: VirtRange) -> Result<(), Error> {
+        match self.refuses && self.cuts(range) {
+            true => Err(Error::Inval),
+            false => Ok(()),
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn cuts(&self, range: VirtRange) -> bool {
         let cuts = |at: VirtAddr| {
             let slot = self.vmas.find(at);
             let order = slot.and_then(|slot| self.vmas.get(slot).huge_order());
             order.is_some_and(|order| !at.is_aligned(order.bytes()))
         };
-        let asked = self.refuses && !mutant::on(Mutant::CutHugePages);
-        match asked && (cuts(range.start) || cuts(range.end)) {
-            true => Err(Error::Inval),
-            false => Ok(()),
-        }
-    }
-
-    /// Why a VMA refuses a change of a part of it.
-    #[cold]
-    pub(super) fn refuses_change(&self, slot: Slot, part: VirtRange) -> Result<(), Error> {
-        match self.vmas.get(slot).is_sealed() {
-            true => Err(Error::Perm),
-            false => self.check_cut(part),
-        }
+        !mutant::on(Mutant::CutHugePages) && (cuts(range.start) || cuts(range.end))
     }
 
     /// Gives the reservations back that private huge pages did not use, in VMAs that are unmapped.

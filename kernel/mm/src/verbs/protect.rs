@@ -10,9 +10,9 @@ use crate::table::{Budget, Edit, Rights};
 use crate::vma::{Prot, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// mprotect(2). EINVAL: misaligned; ENOMEM: a hole (what precedes it is changed, as in Linux)
-    /// or too many VMAs; EACCES: a read-only file's shared mapping made writable, or
-    /// memory made executable that the process refuses itself; EPERM: a sealed VMA.
+    /// mprotect(2). EINVAL: misaligned, also to huge pages; ENOMEM: a hole (what precedes it is
+    /// changed, as in Linux) or too many VMAs; EACCES: a read-only file's shared mapping made
+    /// writable, or memory made executable that the process refuses itself; EPERM: a sealed VMA.
     pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -22,6 +22,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
         let mut areas = self.areas()?;
+        areas.check_cut(range)?;
         let mut locked = None;
         let result = areas.protect(range, prot, &mut locked);
         drop(areas);
@@ -68,8 +69,8 @@ impl<M: Machine> Areas<'_, M> {
                 return Err(Error::Acces);
             }
             self.check_exec_gain(vma.prot, prot)?;
-            if vma.flags.intersects(VmaFlags::SEALED | VmaFlags::HUGETLB) {
-                self.refuses_change(index, part)?;
+            if vma.is_sealed() {
+                return Err(Error::Perm);
             }
             if vma.prot == prot {
                 continue;

@@ -39,10 +39,11 @@ pub enum Kind {
     Anon = 4,
     /// A page of an object.
     Object = 5,
+    /// Free, and of a pool of huge pages ([`crate::hugetlb`]). Beside the others that the allocator
+    /// handed out: [`Kind::in_use`] is one comparison.
+    Hugetlb = 6,
     /// Head of a free block that is in a CPU's list.
-    Cached = 6,
-    /// Free, and of a pool of huge pages ([`crate::hugetlb`]).
-    Hugetlb = 7,
+    Cached = 7,
 }
 
 impl Kind {
@@ -66,8 +67,8 @@ impl Kind {
             3 => Kind::Table,
             4 => Kind::Anon,
             5 => Kind::Object,
-            6 => Kind::Cached,
-            7 => Kind::Hugetlb,
+            6 => Kind::Hugetlb,
+            7 => Kind::Cached,
             _ => Kind::Reserved,
         }
     }
@@ -126,6 +127,13 @@ impl FrameMeta {
     pub(crate) fn kind_and_order(&self) -> (Kind, Order) {
         let state = self.state.load(Ordering::Relaxed);
         (Kind::from_bits(state), Order((state >> 8) as u8))
+    }
+    /// The same, and whether it is a huge page in use.
+    #[inline(always)]
+    pub(crate) fn kind_order_hugetlb(&self) -> (Kind, Order, bool) {
+        let state = self.state.load(Ordering::Relaxed);
+        let (kind, order) = (Kind::from_bits(state), Order((state >> 8) as u8));
+        (kind, order, state & HUGETLB != 0)
     }
     /// Whether it is the head of a block of this kind and order.
     #[inline]

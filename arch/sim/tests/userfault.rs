@@ -6,7 +6,8 @@ use arch_sim::World;
 use common::*;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
-use mm::fault::{Access, Asked, Question, Resolution};
+use mm::fault::{Access, Question, Resolution};
+use mm::hugetlb::DEFAULT;
 use mm::object::Object;
 use mm::switch::Switch;
 use mm::vma::{Prot, VmaFlags};
@@ -24,6 +25,7 @@ on_both! {
     what_is_not_there_is_protected
     asynchronous_writes_are_seen_by_the_page
     protection_survives_mprotect
+    without_large_folios_small_ones_are_taken
     a_child_has_no_monitor
     a_child_of_shared_tables_has_no_monitor
     what_moves_has_no_monitor
@@ -73,9 +75,9 @@ fn protected<F: PteFormat>(s: &Space<F>, n: u64) -> Vec<u64> {
 }
 
 fn question<F: PteFormat>(s: &Space<F>, n: u64, access: Access) -> Option<Question> {
-    let Asked { monitor, question } = s.asked(page(n) + 5, access)?;
-    assert_eq!(monitor, MONITOR);
-    Some(question)
+    let asked = s.asked(page(n) + 5, access)?;
+    assert_eq!((asked.monitor, asked.page), (MONITOR, page(n)));
+    Some(asked.question)
 }
 
 fn fill<F: PteFormat>(s: &Space<F>, n: u64, byte: u8) -> Result<(), Error> {
@@ -313,6 +315,19 @@ fn protection_survives_mprotect<F: PteFormat>(w: &World<F>) {
         w.store(0, &s, page(20), 1).unwrap();
         w.check(&[&s], &[]);
     }
+}
+
+fn without_large_folios_small_ones_are_taken<F: PteFormat>(w: &World<F>) {
+    sizes(w, &[9]);
+    // Whatever is contiguous is a pool's.
+    w.mm.resize_hugetlb(DEFAULT, u64::MAX);
+    let s = w.process();
+    map(&s, AT, HUGE, RW);
+    register(&s, pages(0, HUGE), ASYNC).unwrap();
+    w.store(0, &s, page(3), 1).unwrap();
+    assert_eq!(s.usage().rss.anon, 1);
+    w.check(&[&s], &[]);
+    w.mm.resize_hugetlb(DEFAULT, 0);
 }
 
 fn a_child_has_no_monitor<F: PteFormat>(w: &World<F>) {

@@ -1,5 +1,6 @@
 //! First touch of a page of an object.
 
+use super::huge::Filled;
 use super::resolve::{Fault, Stop};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
@@ -19,7 +20,7 @@ impl<M: Machine> Fault<'_, M> {
     /// Maps the object's page, or a copy for a private write.
     pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         if self.vma.flags.contains(VmaFlags::HUGETLB) {
-            return self.huge_page(cursor);
+            return self.huge_page(cursor, Filled::Freely);
         }
         let (object, index) = self
             .vma

@@ -8,7 +8,7 @@
 //! ```
 
 use super::Resolution;
-use super::resolve::{Attempt, Request, attempt, attrs};
+use super::resolve::{Attempt, Request, attrs};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
@@ -75,11 +75,6 @@ fn retry<M: Machine>(
     mut miss: Miss,
 ) -> Result<Pfn, Resolution> {
     let (mm, mut most) = (locked.mm(), PMD_ORDER);
-    // The lock may have been released, and marks made.
-    let request = Request {
-        unmarked: false,
-        ..request
-    };
     loop {
         let kept = match miss {
             Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
@@ -93,7 +88,8 @@ fn retry<M: Machine>(
                 Some(folio)
             }
         };
-        let attempt = attempt(locked, request, most);
+        // The lock may have been released, and marks made.
+        let attempt = locked.attempt_past_marks(request, most);
         let wanted = matches!(&attempt, Ok(Attempt::Wants(wants)) if wants.order == order);
         let kept = match wanted {
             true => kept,
@@ -105,7 +101,7 @@ fn retry<M: Machine>(
         let wants = match attempt {
             Ok(Attempt::Mapped(pfn)) => return Ok(pfn),
             Ok(Attempt::Wants(wants)) => wants,
-            Err(why) => return locked.past_marks(request, why),
+            Err(why) => return Err(why),
         };
         match once(locked, request, &wants, kept) {
             Ok(pfn) => return Ok(pfn),

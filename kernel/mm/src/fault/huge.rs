@@ -14,16 +14,32 @@ use crate::stat::Event;
 use crate::table::{Cursor, Leaf};
 use alloc::sync::Arc;
 
+/// How a huge page is mapped that was not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filled {
+    /// As the VMA and the access allow.
+    Freely,
+    /// In the place of its markers, write-protected by userfaultfd as they are.
+    Protected,
+}
+
+impl Filled {
+    fn attrs(self, attrs: Attrs) -> Attrs {
+        match self {
+            Filled::Freely => attrs,
+            Filled::Protected => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
+        }
+    }
+}
+
 impl<M: Machine> Fault<'_, M> {
-    /// Maps the huge page of an absent entry. Without one left: SIGBUS.
+    /// Maps the huge page of an absent entry, or of one that markers stand for. Without one left:
+    /// SIGBUS.
     #[cold]
-    pub(super) fn huge_page(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
+    pub(super) fn huge_page(self, cursor: &mut Cursor<'_, M>, filled: Filled) -> Result<Pfn, Stop> {
         let (object, index) = self.huge_place()?;
         let level = level_of(object.huge_order().unwrap_or_default());
         cursor.prepare(level)?;
-        if level == Level::Pmd {
-            gathered(self.mm, self.id, |g| cursor.edit(g).remove_empty_table());
-        }
         let page = match self.vma.shared() {
             true => object.huge_page(index)?.ok_or(Resolution::Bus)?,
             false => match object.below(index) {
@@ -31,11 +47,12 @@ impl<M: Machine> Fault<'_, M> {
                 Below::Page(page) if self.access != Access::Write => page,
                 below => {
                     let page = self.huge_private(&object, index, below, cursor.root())?;
-                    return Ok(self.install_huge(cursor, page, level));
+                    return Ok(self.install_huge(cursor, page, filled));
                 }
             },
         };
-        cursor.install_huge_object(page.into_pfn(), self.attrs());
+        gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_leaf());
+        cursor.install_huge_object(page.into_pfn(), filled.attrs(self.attrs()));
         self.rss.add(self.vma, 0, level.order().pages());
         Ok(self.page_of_leaf(cursor))
     }
@@ -100,15 +117,17 @@ impl<M: Machine> Fault<'_, M> {
         self.mm.machine().mem().copy(from, page.pfn(), order);
     }
 
-    fn install_huge(self, cursor: &mut Cursor<'_, M>, page: Folio, level: Level) -> Pfn {
+    fn install_huge(self, cursor: &mut Cursor<'_, M>, page: Folio, filled: Filled) -> Pfn {
         let attrs = self.attrs();
         let attrs = match self.access {
             Access::Write => attrs,
             // The first write decides between copy and reuse.
             _ => attrs - Attrs::WRITE,
         };
-        cursor.install_huge(page, attrs, &self.id.owner);
-        self.rss.add(self.vma, 0, level.order().pages());
+        gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_leaf());
+        cursor.install_huge(page, filled.attrs(attrs), &self.id.owner);
+        let order = self.vma.huge_order().unwrap_or_default();
+        self.rss.add(self.vma, 0, order.pages());
         self.page_of_leaf(cursor)
     }
 

@@ -1,13 +1,15 @@
 //! Faults in VMAs that a userfaultfd monitors: what is asked, and what needs no answer.
 
-use super::resolve::{Request, allowed, attrs, resolve};
+use super::huge::Filled;
+use super::resolve::{Attempt, Fault, Request, Stop, allowed, attempt, attrs, resolve};
 use super::{Access, Resolution};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::manager::SpaceId;
 use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Marker};
+use crate::thp::{PMD_ORDER, Permit};
 use crate::vma::{Vma, VmaFlags};
 
 /// What an access asks of a monitor.
@@ -26,6 +28,8 @@ pub enum Question {
 pub struct Asked {
     /// The number that the VMA was registered with.
     pub monitor: u16,
+    /// The page, or huge page.
+    pub page: VirtAddr,
     /// The question.
     pub question: Question,
 }
@@ -39,8 +43,10 @@ impl<M: Machine> AddressSpace<M> {
         let leaf = Cursor::new(&self.mm, &mut inner.table, addr.align_down(PAGE_SIZE)).leaf();
         let vma = inner.vmas.get(slot);
         let question = question(vma, addr, access, leaf.as_ref())?;
+        let size = vma.huge_order().unwrap_or_default().bytes();
         Some(Asked {
             monitor: vma.monitor,
+            page: addr.align_down(size),
             question,
         })
     }
@@ -119,6 +125,28 @@ impl<M: Machine> Locked<'_, M> {
         }
     }
 
+    /// [`attempt`], after what comes before it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn attempt_past_marks(
+        &mut self,
+        request: Request,
+        most: Order,
+    ) -> Result<Attempt, Resolution> {
+        let tried = |unmarked| Request {
+            unmarked,
+            ..request
+        };
+        match attempt(self, tried(false), most) {
+            Err(Resolution::Asks) => {}
+            result => return result,
+        }
+        match self.marked(request)? {
+            Some(pfn) => Ok(Attempt::Mapped(pfn)),
+            None => attempt(self, tried(true), most),
+        }
+    }
+
     /// What comes before an access in a VMA with [`VmaFlags::MARKED`]: its monitor is asked, or
     /// what keeps the access away goes, or the access fails. Returns the page where that is all
     /// there is to do.
@@ -137,6 +165,7 @@ impl<M: Machine> Locked<'_, M> {
         let va = request.addr.align_down(PAGE_SIZE);
         let mut marked = Marked {
             id: &space.id,
+            permit: space.thp_permit(),
             vma,
             request,
             rss,
@@ -149,6 +178,7 @@ impl<M: Machine> Locked<'_, M> {
 /// An access in a VMA with marks.
 struct Marked<'a, M: Machine> {
     id: &'a SpaceId,
+    permit: Permit,
     vma: &'a Vma<M>,
     request: Request,
     rss: &'a mut Rss,
@@ -190,12 +220,23 @@ impl<M: Machine> Marked<'_, M> {
         if page.is_some_and(|(object, index)| !object.covers(index)) {
             return Err(Resolution::Bus);
         }
-        self.cursor.take_marker();
+        match self.is_huge() {
+            true => self.cursor.take_markers(),
+            false => self.cursor.take_marker(),
+        }
         Ok(())
+    }
+
+    /// Whether pages there are huge ones: all markers of one are alike.
+    fn is_huge(&self) -> bool {
+        self.vma.flags.contains(VmaFlags::HUGETLB)
     }
 
     /// A read where a marker is: zeros, or the object's page, write-protected.
     fn fill_marker(&mut self) -> Result<Pfn, Resolution> {
+        if self.is_huge() {
+            return self.fill_huge_marker();
+        }
         let attrs = (attrs(self.vma, Access::Read) - Attrs::WRITE) | Attrs::UFFD_WP;
         let mm = self.cursor.mm();
         let Some((object, index)) = self.vma.object_page(self.cursor.va()) else {
@@ -211,10 +252,31 @@ impl<M: Machine> Marked<'_, M> {
         Ok(page)
     }
 
+    /// A read where the markers of a huge page are.
+    fn fill_huge_marker(&mut self) -> Result<Pfn, Resolution> {
+        let fault = Fault {
+            mm: self.cursor.mm(),
+            id: self.id,
+            permit: self.permit,
+            va: self.cursor.va(),
+            access: self.request.access,
+            tried: self.request.tried,
+            most: PMD_ORDER,
+            vma: self.vma,
+            rss: self.rss,
+        };
+        let filled = fault.huge_page(&mut self.cursor, Filled::Protected);
+        filled.map_err(|stop| match stop {
+            Stop::Failed(why) => why,
+            Stop::Wants(_) => unreachable!("huge pages come from their pool"),
+        })
+    }
+
     /// Ends the protection of this page, and of no other.
     fn unprotect(&mut self, leaf: &Leaf) -> Result<(), Resolution> {
+        let huge = self.is_huge();
         gathered(self.cursor.mm(), self.id, |gather| {
-            if leaf.level == Level::Pmd {
+            if leaf.level == Level::Pmd && !huge {
                 self.cursor.edit(gather).open()?;
             }
             self.cursor.edit(gather).uffd_unprotect();

@@ -5,7 +5,7 @@
 //! goes. A private mapping has an object of its own, without pages, over the file's if there is
 //! one: its claims are for the space that made the mapping, and not for the copy that a child has.
 
-use super::{Object, ObjectPages, PagePool};
+use super::{Found, Object, ObjectPages, PagePool};
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::folio::Folio;
@@ -115,7 +115,7 @@ impl<M: Machine> Object<M> {
             self.unclaim(&mut self.inner.lock(), range);
         }
     }
-    fn is_owned_by(&self, owner: Pfn) -> bool {
+    pub(super) fn is_owned_by(&self, owner: Pfn) -> bool {
         let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
         private.is_some_and(|private| private.owner == owner)
     }
@@ -135,6 +135,11 @@ impl<M: Machine> Object<M> {
             self.left_pool(claims << self.order().0);
         }
     }
+    /// Whether the page that backs the single page `index` is reserved.
+    pub(super) fn has_claim(&self, index: u64) -> bool {
+        let index = index >> self.order().0;
+        self.inner.lock().claims.contains(&index)
+    }
     /// How many pages are reserved, for [`crate::check`].
     pub fn claims(&self) -> u64 {
         self.inner.lock().claims.len() as u64
@@ -142,7 +147,7 @@ impl<M: Machine> Object<M> {
 
     /// A page for `index`, by its reservation if there is one that may be used; it is charged to
     /// the limit.
-    fn huge_take(
+    pub(super) fn huge_take(
         &self,
         huge: &Huge<M>,
         inner: &mut ObjectPages,
@@ -194,19 +199,16 @@ impl<M: Machine> Object<M> {
 
     /// What a private mapping has at the single page `index` before it is written.
     pub(crate) fn below(&self, index: u64) -> Below {
-        let file = self.file_object();
-        if core::ptr::eq(file, self) {
-            return Below::Hole;
-        }
-        let index = index >> self.order().0;
-        let inner = file.inner.lock();
-        if index >= inner.len.div_ceil(1 << self.shift()) {
-            return Below::End;
-        }
-        match inner.pages.get(&index) {
-            Some(page) => Below::Page(Folio::share(&self.mm, *page)),
-            None => Below::Hole,
-        }
+        self.look(index, |found| match found {
+            Found::Page(page) => Below::Page(Folio::share(&self.mm, page)),
+            Found::Hole => Below::Hole,
+            Found::End => Below::End,
+        })
+    }
+    /// Whether it is of a private mapping without a file.
+    pub(super) fn is_endless(&self) -> bool {
+        let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
+        private.is_some_and(|private| private.below.is_none())
     }
 
     /// A huge page of private memory for the single page `index` of a private mapping, for the

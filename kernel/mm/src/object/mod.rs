@@ -3,8 +3,10 @@
 
 mod huge;
 mod pool;
+mod unmapped;
 
 pub use pool::PagePool;
+pub use unmapped::Unmapped;
 
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
@@ -24,6 +26,14 @@ struct ObjectPages {
     /// Each frame here carries one reference. By index in pages of the object's order.
     pages: BTreeMap<u64, Pfn>,
     claims: Claims,
+}
+
+/// What there is at an index.
+enum Found {
+    Page(Pfn),
+    Hole,
+    /// Nothing: the object has ended.
+    End,
 }
 
 /// The most pages that one step drops: some 100,000 instructions.
@@ -236,22 +246,35 @@ impl<M: Machine> Object<M> {
 
     /// Whether the page at `index` lies before the end.
     pub(crate) fn covers(&self, index: u64) -> bool {
-        index < self.len().div_ceil(PAGE_SIZE)
+        self.look(index, |found| !matches!(found, Found::End))
     }
     /// Whether the page at `index` lies before the end and is not there.
     pub(crate) fn is_hole(&self, index: u64) -> bool {
-        let inner = self.inner.lock();
-        index < inner.len.div_ceil(PAGE_SIZE) && !inner.pages.contains_key(&index)
+        self.look(index, |found| matches!(found, Found::Hole))
     }
     /// Whether the page at `index` is there.
     pub(crate) fn has_page(&self, index: u64) -> bool {
-        self.inner.lock().pages.contains_key(&index)
+        self.look(index, |found| matches!(found, Found::Page(_)))
     }
     /// A reference to the page at `index`, if it is there.
     pub(crate) fn page_if_there(&self, index: u64) -> Option<Folio> {
-        let inner = self.inner.lock();
-        let pfn = inner.pages.get(&index)?;
-        Some(Folio::share(&self.mm, *pfn))
+        self.look(index, |found| match found {
+            Found::Page(pfn) => Some(Folio::share(&self.mm, pfn)),
+            _ => None,
+        })
+    }
+    /// Calls `f`, under the lock, with what there is at the single page `index`: of a private
+    /// mapping of huge pages what there is in the file.
+    fn look<R>(&self, index: u64, f: impl FnOnce(Found) -> R) -> R {
+        let (file, index) = (self.file_object(), index >> self.order().0);
+        let inner = file.inner.lock();
+        let found = match inner.pages.get(&index) {
+            Some(pfn) => Found::Page(*pfn),
+            None if self.is_endless() => Found::Hole,
+            None if index < inner.len.div_ceil(1 << self.shift()) => Found::Hole,
+            None => Found::End,
+        };
+        f(found)
     }
     /// A reference to a new page at `index`, with these contents or zeros. `Ok(Err(true))`: there
     /// is one; `Ok(Err(false))`: it lies past the end, or the pool is used up.

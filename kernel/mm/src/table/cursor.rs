@@ -72,7 +72,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         Ok(())
     }
     /// Links a table at the absent entry of the cursor, and descends to it.
-    fn hook(&mut self, table: Pfn) {
+    pub(super) fn hook(&mut self, table: Pfn) {
         self.node.write_table(self.index(), table);
         self.node.gained(1);
         self.space.pages += 1;

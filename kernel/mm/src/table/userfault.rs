@@ -14,6 +14,7 @@ use super::walk::{leaf_tables, some_leaf_tables};
 use super::{Budget, Change, Cursor, Zap, share};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
+use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -83,14 +84,24 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     }
 
     /// [`Edit::zap_some`] of memory of objects: what was write-protected stays so, as a marker,
-    /// when its page goes. No PMD leaf crosses an end of the range; tables stay.
-    pub fn uffd_zap_some(&mut self, range: VirtRange, zap: &mut Zap) -> Option<VirtAddr> {
+    /// when its page goes, or as a table of them. No PMD leaf crosses an end of the range; tables
+    /// stay. Out of memory for the table of a huge page: what precedes it is zapped.
+    pub fn uffd_zap_some(
+        &mut self,
+        range: VirtRange,
+        zap: &mut Zap,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let mut rest = range;
         while let Some(piece) = rest.intersection(&block(rest.start, PMD_ORDER)) {
             if zap.budget.is_spent() {
-                return Some(rest.start);
+                return Ok(Some(rest.start));
             }
             let protected = self.protected_in(piece);
+            let table = match self.root().pte_table(piece.start) {
+                // A huge page, which is protected as a whole.
+                None if protected[0] => Some(self.mm().alloc_table(Reserve::User)?),
+                _ => None,
+            };
             let mut now = Zap {
                 keep_tables: true,
                 budget: Budget::UNLIMITED,
@@ -100,6 +111,9 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             debug_assert!(stopped.is_none(), "without a limit nothing is left");
             (zap.anon, zap.object) = (now.anon, now.object);
             zap.budget.take(TABLE_ENTRIES as u32);
+            if let Some(table) = table {
+                Cursor::new(self.mm(), self.space, piece.start).hook(table);
+            }
             if let Some(table) = self.root().pte_table(piece.start) {
                 table.mark(piece, &protected);
             }
@@ -107,7 +121,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             let next = (!behind.is_empty()).then(|| self.root().first_used(behind));
             rest.start = next.flatten().unwrap_or(rest.end);
         }
-        None
+        Ok(None)
     }
 
     /// Which of the entries of a table's part are write-protected.
@@ -227,6 +241,19 @@ impl<M: Machine> Cursor<'_, M> {
         node.lost(1);
     }
 
+    /// Removes the markers of all pages in the page's PTE table, if it is at one: they are those of
+    /// a huge page, which is not there.
+    pub fn take_markers(&mut self) {
+        if self.node.level != Level::Pte {
+            return;
+        }
+        let table = self.node.ptes();
+        for marker in [Marker::WriteProtected, Marker::Poison] {
+            let removed = (0..TABLE_ENTRIES).filter(|index| table.remove_marker(*index, marker));
+            table.lost(removed.count() as u32);
+        }
+    }
+
     /// Marks the page, whose entry is absent, as one that no access reaches (UFFDIO_POISON).
     pub fn install_poison(&mut self) {
         let zeros = self.mm().zero_page();
@@ -236,11 +263,13 @@ impl<M: Machine> Cursor<'_, M> {
 }
 
 impl<M: Machine> Change<'_, '_, '_, M> {
-    /// Ends the write protection of the page, which has a PTE; of a folded block, this page alone
-    /// changes.
+    /// Ends the write protection of the page, or of its huge page; of a folded block, this page
+    /// alone changes.
     pub fn uffd_unprotect(mut self) {
         let (va, node) = (self.cursor.va, self.cursor.node);
-        self.entries().unfold(va);
+        if node.level == Level::Pte {
+            self.entries().unfold(va);
+        }
         let changed = node.modify(node.index(va), unprotected);
         node.mm.count(Event::EntryWrites, changed.into());
     }

@@ -251,7 +251,7 @@ impl<M: Machine> Locked<'_, M> {
         };
         let marks = self.vmas.get(slot).keeps_marks();
         let zapped = self.edit(|edit| match marks && keep_guards {
-            true => Ok(edit.uffd_zap_some(part, &mut zap)),
+            true => edit.uffd_zap_some(part, &mut zap),
             false => edit.zap_part(part, &mut zap),
         });
         let Inner { vmas, rss, .. } = &mut **self;

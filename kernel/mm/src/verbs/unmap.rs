@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::space::{AddressSpace, Areas, Error, Inner, Locked, user_pages};
 use crate::table::{Budget, Detached, Zap};
 use crate::tlb::Gather;
-use crate::vma::{Backing, Taken, Vma};
+use crate::vma::{Backing, Taken, Vma, VmaFlags};
 use alloc::sync::Arc;
 
 impl<M: Machine> AddressSpace<M> {
@@ -236,8 +236,11 @@ impl<M: Machine> Locked<'_, M> {
             };
             let range = VirtRange::new(range.start.max(start), range.end.max(start));
             let mut edit = table.edit(&mut gather);
-            stopped = match vma.keeps_marks() {
-                true => edit.uffd_zap_some(range, &mut zap),
+            // As in Linux, write protection of huge pages goes with them.
+            stopped = match vma.keeps_marks() && !vma.flags.contains(VmaFlags::HUGETLB) {
+                true => edit
+                    .uffd_zap_some(range, &mut zap)
+                    .expect("single pages have their tables"),
                 false => edit.zap_some(range, &mut zap),
             };
             rss.sub(vma, &zap);

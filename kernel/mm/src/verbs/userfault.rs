@@ -2,6 +2,7 @@
 //! fills memory: `userfault/fill.rs`.
 
 mod fill;
+mod fill_huge;
 mod moves;
 
 pub use fill::Content;
@@ -27,10 +28,9 @@ impl Registration {
     fn refusal<M: Machine>(&self, vma: &Vma<M>) -> Option<Error> {
         let only_protection = VmaFlags::UFFD_WP | VmaFlags::UFFD_WP_ASYNC;
         let modes = self.flags & (VmaFlags::UFFD | VmaFlags::UFFD_WP_ASYNC);
-        let never = VmaFlags::DROPPABLE | VmaFlags::HUGETLB;
         // All files are in memory, as shmem is.
         let suits = match &vma.backing {
-            _ if vma.flags.intersects(never) => false,
+            _ if vma.flags.contains(VmaFlags::DROPPABLE) => false,
             _ if modes == only_protection => true,
             Backing::Anon => !modes.contains(VmaFlags::UFFD_MINOR),
             Backing::Object { .. } => true,
@@ -45,8 +45,8 @@ impl Registration {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// UFFDIO_REGISTER of whole pages. EINVAL: nothing is mapped there, or memory that the modes do
-    /// not suit; EPERM: memory that could not be made writable; EBUSY: another monitor has it;
+    /// UFFDIO_REGISTER of whole pages, also of huge ones. EINVAL: nothing is mapped there, or memory
+    /// that the modes do not suit; EPERM: memory that could not be made writable; EBUSY: another monitor has it;
     /// ENOMEM: too many VMAs.
     pub fn userfault_register(&self, range: VirtRange, with: Registration) -> Result<(), Error> {
         let mut areas = self.areas()?;
@@ -64,6 +64,7 @@ impl<M: Machine> AddressSpace<M> {
             None => {}
             Some(why) => return Err(why),
         }
+        areas.check_cut(range)?;
         if protects && !with.flags.contains(VmaFlags::UFFD_WP) {
             areas.end_protection(range)?;
         }
@@ -140,7 +141,8 @@ impl<M: Machine> AddressSpace<M> {
         Some((vma.monitor, vma.range.intersection(&range)?))
     }
 
-    /// UFFDIO_WRITEPROTECT of whole pages, or with `on` unset its end. ENOENT: not all of it is
+    /// UFFDIO_WRITEPROTECT of whole pages, or with `on` unset its end. EINVAL: a part of a huge page;
+    /// ENOENT: not all of it is
     /// registered for that; ENOMEM: what was protected by then stays protected.
     pub fn userfault_protect(&self, range: VirtRange, on: bool) -> Result<(), Error> {
         let mut areas = self.areas()?;
@@ -148,6 +150,7 @@ impl<M: Machine> AddressSpace<M> {
         if areas.pages_of(range, registered) != range.pages() {
             return Err(Error::NoEnt);
         }
+        areas.check_cut(range)?;
         match on {
             true => areas.protect_all(range, registered),
             false => areas.end_protection(range),

@@ -30,7 +30,9 @@ const POISON: u32 = 0xc020_aa08;
 const VERSION: u64 = 0xaa;
 /// A bit for the number of each ioctl: of any file, and of a registered range.
 const IOCTLS: u64 = 1 << 0x3f | 1 << 0 | 1 << 1;
-const RANGE_IOCTLS: u64 = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 8;
+const RANGE_IOCTLS: u64 = 1 << 2 | 1 << 3 | 1 << 8;
+/// Of a range of single pages besides.
+const PAGE_IOCTLS: u64 = 1 << 4 | 1 << 5;
 const IOCTL_WRITEPROTECT: u64 = 1 << 6;
 const IOCTL_CONTINUE: u64 = 1 << 7;
 
@@ -147,7 +149,7 @@ fn move_pages(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
 /// it is refused.
 fn api(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
     let (version, wanted) = (at.read()?, at.element(1).read()?);
-    let there = Features::all() - Features::HUGETLBFS - Features::READY;
+    let there = Features::all() - Features::READY;
     let known = Features::from_bits(wanted).filter(|wanted| there.contains(*wanted));
     // Only root's monitors get the memory of children.
     let root = task::current().process().credentials(|c| c.euid()) == 0;
@@ -212,8 +214,14 @@ fn register(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
         monitor: monitor.number,
         flags,
     };
-    in_space(monitor, |space| Ok(space.userfault_register(range, with)?))?;
+    let size = in_space(monitor, |space| {
+        space.userfault_register(range, with)?;
+        Ok(space.userfault_page_size(range.start))
+    })?;
     let mut ioctls = RANGE_IOCTLS;
+    if size == PAGE_SIZE {
+        ioctls |= PAGE_IOCTLS;
+    }
     if modes.contains(Modes::WP) {
         ioctls |= IOCTL_WRITEPROTECT;
     }
@@ -261,14 +269,36 @@ fn copy(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
     }
     let mut bytes = fallible::filled(0, PAGE_SIZE as usize)?;
     let done = in_space(monitor, |space| {
-        Ok(page_by_page(range, |page| {
-            uaccess::read_bytes(source + (page - range.start), &mut bytes)?;
+        let protect = mode & AND_PROTECT != 0;
+        page_by_page(space, range, |page, size| {
+            let from = source + (page - range.start);
+            if size != PAGE_SIZE {
+                return copy_huge(space, range, (page, size), from, protect);
+            }
+            uaccess::read_bytes(from, &mut bytes)?;
             let content = Content::Bytes(&bytes);
-            Ok(space.userfault_fill(range, page, content, mode & AND_PROTECT != 0)?)
-        }))
-    })
-    .unwrap_or_else(Err);
+            Ok(space.userfault_fill(range, page, content, protect)?)
+        })
+    });
     finish(monitor, range, done, mode, at.element(4))
+}
+
+/// Copies a huge page, by its address and size, from user memory.
+fn copy_huge(
+    space: &AddressSpace,
+    range: VirtRange,
+    (page, size): (VirtAddr, u64),
+    from: u64,
+    protect: bool,
+) -> Result {
+    let mut bytes = fallible::filled(0, PAGE_SIZE as usize)?;
+    let taken = space.userfault_take(range, page, protect)?;
+    for offset in (0..size).step_by(PAGE_SIZE as usize) {
+        uaccess::read_bytes(from + offset, &mut bytes)?;
+        taken.write(offset, &bytes);
+        sched::breathe();
+    }
+    Ok(space.userfault_map(taken, range, page, protect)?)
 }
 
 /// UFFDIO_ZEROPAGE, UFFDIO_CONTINUE, UFFDIO_POISON: start, length, mode, bytes done.
@@ -279,22 +309,30 @@ fn fill(monitor: &Monitor, at: UserPtr<u64>, content: Content<'_>, modes: u64) -
         return Err(Errno::EINVAL);
     }
     let done = in_space(monitor, |space| {
-        Ok(page_by_page(range, |page| {
+        page_by_page(space, range, |page, _| {
             Ok(space.userfault_fill(range, page, content, mode & AND_PROTECT != 0)?)
-        }))
-    })
-    .unwrap_or_else(Err);
+        })
+    });
     finish(monitor, range, done, mode, at.element(3))
 }
 
-/// Calls `f` with each page up to the first failure: how many bytes were done, or why none.
-fn page_by_page(range: VirtRange, mut f: impl FnMut(VirtAddr) -> Result) -> Result<u64> {
+/// Calls `f` with each page and its size up to the first failure: how many bytes were done, or why
+/// none. EINVAL: a part of a huge page.
+fn page_by_page(
+    space: &AddressSpace,
+    range: VirtRange,
+    mut f: impl FnMut(VirtAddr, u64) -> Result,
+) -> Result<u64> {
+    let size = space.userfault_page_size(range.start);
+    if !range.start.is_aligned(size) || !range.len().is_multiple_of(size) {
+        return Err(Errno::EINVAL);
+    }
     let mut at = range.start;
     while at < range.end {
-        match f(at) {
+        match f(at, size) {
             Err(why) if at == range.start => return Err(why),
             Err(_) => break,
-            Ok(()) => at += PAGE_SIZE,
+            Ok(()) => at += size,
         }
         if sched::breathe() {
             break;

@@ -44,17 +44,14 @@ bitflags::bitflags! {
         const EVENT_FORK = 1 << 1;
         const EVENT_REMAP = 1 << 2;
         const EVENT_REMOVE = 1 << 3;
-        /// Not there: UFFDIO_REGISTER refuses memory of huge pages.
         const MISSING_HUGETLBFS = 1 << 4;
         const MISSING_SHMEM = 1 << 5;
         const EVENT_UNMAP = 1 << 6;
         const SIGBUS = 1 << 7;
         const THREAD_ID = 1 << 8;
-        /// As [`Features::MISSING_HUGETLBFS`].
         const MINOR_HUGETLBFS = 1 << 9;
         const MINOR_SHMEM = 1 << 10;
         const EXACT_ADDRESS = 1 << 11;
-        /// Of shared memory only: for the other as [`Features::MISSING_HUGETLBFS`].
         const WP_HUGETLBFS_SHMEM = 1 << 12;
         const WP_UNPOPULATED = 1 << 13;
         const POISON = 1 << 14;
@@ -65,8 +62,6 @@ bitflags::bitflags! {
             | Self::EVENT_REMAP.bits()
             | Self::EVENT_REMOVE.bits()
             | Self::EVENT_UNMAP.bits();
-        /// Of huge pages.
-        const HUGETLBFS = Self::MISSING_HUGETLBFS.bits() | Self::MINOR_HUGETLBFS.bits();
         /// Not Linux's: UFFDIO_API was called.
         const READY = 1 << 63;
     }

@@ -7,7 +7,7 @@ use crate::process::task::Task;
 use crate::sched;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
-use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::addr::VirtAddr;
 use mm::fault::{Access, Asked, Question as Kind};
 
 /// UFFD_EVENT_PAGEFAULT.
@@ -49,7 +49,7 @@ pub(super) struct Question {
 
 impl Question {
     fn new(asked: &Asked, task: &Task, addr: VirtAddr, access: Access, features: Features) -> Self {
-        let page = addr.align_down(PAGE_SIZE);
+        let page = asked.page;
         let write = if access == Access::Write { WRITE } else { 0 };
         let flags = match asked.question {
             Kind::Missing => write,

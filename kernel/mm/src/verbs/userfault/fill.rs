@@ -26,7 +26,9 @@ pub enum Content<'a> {
 impl<M: Machine> AddressSpace<M> {
     /// Fills the page at `at`, one of `whole`, which is to lie in one registered VMA; with
     /// `protect` it is write-protected at once. ENOENT: there is no such VMA; EEXIST: there is a
-    /// page; EINVAL: it cannot be protected; EFAULT: the object has no such page; ENOMEM.
+    /// page; EINVAL: it cannot be protected; EFAULT: the object has no such page; ENOMEM. Of huge
+    /// pages all of the page is filled, with [`Content::Object`] or [`Content::Poison`] only: else
+    /// EINVAL.
     pub fn userfault_fill(
         &self,
         whole: VirtRange,
@@ -35,21 +37,35 @@ impl<M: Machine> AddressSpace<M> {
         protect: bool,
     ) -> Result<(), Error> {
         let mut inner = self.lock();
-        let slot = inner.vmas.find(at).ok_or(Error::NoEnt)?;
-        let vma = inner.vmas.get(slot);
+        let slot = inner.fillable(whole, at, protect)?;
+        match inner.vmas.get(slot).huge_order() {
+            Some(_) => inner.fill_huge(slot, at, content, protect),
+            None => inner.fill(slot, at, content, protect),
+        }
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// The VMA of a page that can be filled. Errors as of [`AddressSpace::userfault_fill`].
+    pub(super) fn fillable(
+        &mut self,
+        whole: VirtRange,
+        at: VirtAddr,
+        protect: bool,
+    ) -> Result<Slot, Error> {
+        let slot = self.vmas.find(at).ok_or(Error::NoEnt)?;
+        let vma = self.vmas.get(slot);
         if !vma.range.covers(&whole) || !vma.flags.intersects(VmaFlags::UFFD) {
             return Err(Error::NoEnt);
         }
         if protect && !vma.flags.contains(VmaFlags::UFFD_WP) {
             return Err(Error::Inval);
         }
-        inner.edit(|edit| edit.unshare(at, Reserve::User))?;
-        inner.check_hole(at)?;
-        inner.fill(slot, at, content, protect)
+        self.edit(|edit| edit.unshare(at, Reserve::User))?;
+        self.check_hole(at)?;
+        Ok(slot)
     }
-}
 
-impl<M: Machine> Locked<'_, M> {
     /// EEXIST unless the page at `at` is absent, or a marker of userfaultfd's.
     fn check_hole(&mut self, at: VirtAddr) -> Result<(), Error> {
         let mm = self.mm();
@@ -93,13 +109,7 @@ impl<M: Machine> Locked<'_, M> {
         if !cursor.is_absent() {
             cursor.take_marker();
         }
-        let attrs = |access| {
-            let attrs = fresh_attrs(vma, access);
-            match protect {
-                true => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
-                false => attrs,
-            }
-        };
+        let attrs = |access| filled_attrs(vma, access, protect);
         match page {
             Page::Poison => {
                 cursor.install_poison();
@@ -111,15 +121,28 @@ impl<M: Machine> Locked<'_, M> {
                 rss.add_anon(1);
             }
             Page::Object(pfn) => {
-                let access = match vma.shared() {
-                    true => Access::Write,
-                    false => Access::Read,
-                };
-                cursor.install_page(pfn, attrs(access));
+                cursor.install_page(pfn, attrs(object_access(vma)));
                 rss.add(vma, 0, 1);
             }
         }
         Ok(())
+    }
+}
+
+/// The attributes of a page that is put there.
+pub(super) fn filled_attrs<M: Machine>(vma: &Vma<M>, access: Access, protect: bool) -> Attrs {
+    let attrs = fresh_attrs(vma, access);
+    match protect {
+        true => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
+        false => attrs,
+    }
+}
+
+/// The access that a page of an object is mapped for.
+pub(super) fn object_access<M: Machine>(vma: &Vma<M>) -> Access {
+    match vma.shared() {
+        true => Access::Write,
+        false => Access::Read,
     }
 }
 

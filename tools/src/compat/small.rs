@@ -12,9 +12,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Programs of which no test fails on Quire.
-const PROGRAMS: [&str; 14] = [
+const PROGRAMS: [&str; 18] = [
     "cow",
     "droppable",
+    "hugetlb-madvise",
+    "hugetlb-mmap",
+    "hugetlb_dio",
+    "hugetlb_fault_after_madv",
     "madv_populate",
     "map_fixed_noreplace",
     "map_populate",

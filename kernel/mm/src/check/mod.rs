@@ -197,6 +197,7 @@ impl<M: Machine> Tally<'_, M> {
                 self.object(object);
                 self.object(object.file_object());
             }
+            self.huge_markers(vma, root);
             root.for_each_leaf(vma.range, &mut |leaf| {
                 in_vmas += leaf.pages;
                 let table = (leaf.sharers != 0).then(|| root.shared_table(leaf.va));
@@ -214,6 +215,7 @@ impl<M: Machine> Tally<'_, M> {
                     }
                 }
                 match (self.mm.frames().folio(leaf.pfn).kind, &vma.backing) {
+                    _ if Marker::of(leaf.attrs).is_some() => {}
                     _ if vma.flags.contains(VmaFlags::HUGETLB) => hugetlb += leaf.pages,
                     (Kind::Anon, _) => anon += leaf.pages,
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += 1,
@@ -261,6 +263,30 @@ impl<M: Machine> Tally<'_, M> {
             !attrs.contains(Attrs::WRITE),
             "{va:?} is write-protected and writable"
         );
+    }
+
+    /// Markers of huge pages are those of whole ones.
+    fn huge_markers(&self, vma: &Vma<M>, root: Node<'_, M>) {
+        let Some(order) = vma.huge_order() else {
+            return;
+        };
+        let mut rest = vma.range;
+        while let Some(page) =
+            rest.intersection(&VirtRange::new(rest.start, rest.start + order.bytes()))
+        {
+            let (mut markers, mut kinds) = (0, [None; 2]);
+            root.for_each_leaf(page, &mut |leaf| {
+                let marker = Marker::of(leaf.attrs);
+                markers += u64::from(marker.is_some());
+                kinds = [kinds[0].or(marker), marker];
+            });
+            assert!(
+                markers == 0 || markers == order.pages() && kinds[0] == kinds[1],
+                "{markers} markers of the huge page at {:?}: {kinds:?}",
+                page.start
+            );
+            rest.start = page.end;
+        }
     }
 
     /// Huge pages are in areas of such, whole, and nothing else is.

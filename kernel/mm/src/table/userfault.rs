@@ -112,6 +112,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             (zap.anon, zap.object) = (now.anon, now.object);
             zap.budget.take(TABLE_ENTRIES as u32);
             if let Some(table) = table {
+                // Break before make: a CPU may hold the leaf.
+                self.gather.flush();
                 Cursor::new(self.mm(), self.space, piece.start).hook(table);
             }
             if let Some(table) = self.root().pte_table(piece.start) {

@@ -45,9 +45,9 @@ impl Registration {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// UFFDIO_REGISTER of whole pages, also of huge ones. EINVAL: nothing is mapped there, or memory
-    /// that the modes do not suit; EPERM: memory that could not be made writable; EBUSY: another monitor has it;
-    /// ENOMEM: too many VMAs.
+    /// UFFDIO_REGISTER of whole pages, huge ones too. EINVAL: nothing is mapped there, or memory
+    /// that the modes do not suit; EPERM: memory that could not be made writable; EBUSY: another
+    /// monitor has it; ENOMEM: too many VMAs.
     pub fn userfault_register(&self, range: VirtRange, with: Registration) -> Result<(), Error> {
         let mut areas = self.areas()?;
         let (mut found, mut protects, mut why) = (false, false, None);
@@ -141,9 +141,9 @@ impl<M: Machine> AddressSpace<M> {
         Some((vma.monitor, vma.range.intersection(&range)?))
     }
 
-    /// UFFDIO_WRITEPROTECT of whole pages, or with `on` unset its end. EINVAL: a part of a huge page;
-    /// ENOENT: not all of it is
-    /// registered for that; ENOMEM: what was protected by then stays protected.
+    /// UFFDIO_WRITEPROTECT of whole pages, or with `on` unset its end. EINVAL: a part of a huge
+    /// page; ENOENT: not all of it is registered for that; ENOMEM: what was protected by then stays
+    /// protected.
     pub fn userfault_protect(&self, range: VirtRange, on: bool) -> Result<(), Error> {
         let mut areas = self.areas()?;
         let registered = |vma: &Vma<M>| vma.flags.contains(VmaFlags::UFFD_WP);

@@ -20,10 +20,10 @@ userland::tests![
     hugetlb_figures,
 ];
 
-const SIZE: usize = 2 << 20;
+pub const SIZE: usize = 2 << 20;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-const HUGE: i32 = ANON | libc::MAP_HUGETLB;
-const SHARED_HUGE: i32 = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
+pub const HUGE: i32 = ANON | libc::MAP_HUGETLB;
+pub const SHARED_HUGE: i32 = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
 
 fn figure(name: &str) -> std::result::Result<usize, Stop> {
     let text = std::fs::read_to_string(format!("{POOL}/{name}"))?;
@@ -33,15 +33,15 @@ fn figure(name: &str) -> std::result::Result<usize, Stop> {
 }
 
 /// (free, reserved).
-fn left() -> std::result::Result<(usize, usize), Stop> {
+pub fn left() -> std::result::Result<(usize, usize), Stop> {
     Ok((figure("free_hugepages")?, figure("resv_hugepages")?))
 }
 
 /// A pool, which is empty again when the test ends.
-struct Pool;
+pub struct Pool;
 
 impl Pool {
-    fn of(pages: usize) -> std::result::Result<Pool, Stop> {
+    pub fn of(pages: usize) -> std::result::Result<Pool, Stop> {
         fault::arm();
         let skip = |why: &str| Err(Stop::Skip(why.into()));
         if figure("nr_hugepages").unwrap_or(0) != 0 {
@@ -64,7 +64,7 @@ impl Drop for Pool {
     }
 }
 
-fn map(pages: usize, flags: i32) -> Result<usize> {
+pub fn map(pages: usize, flags: i32) -> Result<usize> {
     mmap(0, pages * SIZE, RW, flags, -1, 0)
 }
 

@@ -74,6 +74,7 @@ mod threads;
 mod timers;
 mod trap;
 mod userfault;
+mod userfault_huge;
 mod vmstat;
 mod waiting;
 
@@ -97,6 +98,7 @@ const FAMILIES: &[&[Test]] = &[
     procmap::TESTS,
     scan::TESTS,
     userfault::TESTS,
+    userfault_huge::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,

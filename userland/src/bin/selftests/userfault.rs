@@ -32,14 +32,14 @@ const API: usize = 0xc018_aa3f;
 const REGISTER: usize = 0xc020_aa00;
 const UNREGISTER: usize = 0x8010_aa01;
 const WAKE: usize = 0x8010_aa02;
-const COPY: usize = 0xc028_aa03;
-const ZEROPAGE: usize = 0xc020_aa04;
-const WRITEPROTECT: usize = 0xc018_aa06;
-const CONTINUE: usize = 0xc020_aa07;
-const POISON: usize = 0xc020_aa08;
+pub const COPY: usize = 0xc028_aa03;
+pub const ZEROPAGE: usize = 0xc020_aa04;
+pub const WRITEPROTECT: usize = 0xc018_aa06;
+pub const CONTINUE: usize = 0xc020_aa07;
+pub const POISON: usize = 0xc020_aa08;
 
-const MISSING: u64 = 1;
-const WP: u64 = 2;
+pub const MISSING: u64 = 1;
+pub const WP: u64 = 2;
 const MINOR: u64 = 4;
 
 const SIGBUS: u64 = 1 << 7;
@@ -52,18 +52,18 @@ const FEATURE_POISON: u64 = 1 << 14;
 const WP_ASYNC: u64 = 1 << 15;
 
 /// What a message says: flags, address, thread.
-type Fault = (u64, usize, u32);
+pub type Fault = (u64, usize, u32);
 const WRITE: u64 = 1;
 const WROTE_PROTECTED: u64 = 3;
 const NOT_MAPPED: u64 = 4;
 
 /// An open userfaultfd.
 #[derive(Clone, Copy)]
-struct Monitor(i32);
+pub struct Monitor(pub i32);
 
 impl Monitor {
     /// With these features. Skips the test where there is none, or not for everybody.
-    fn new(features: u64) -> std::result::Result<Monitor, Stop> {
+    pub fn new(features: u64) -> std::result::Result<Monitor, Stop> {
         since(6, 8)?;
         let flags = libc::O_CLOEXEC as usize;
         let fd = need(
@@ -74,7 +74,7 @@ impl Monitor {
         monitor.ioctl(API, &mut [0xaa, features, 0])?;
         Ok(monitor)
     }
-    fn ioctl(self, command: usize, words: &mut [u64]) -> Result<usize> {
+    pub fn ioctl(self, command: usize, words: &mut [u64]) -> Result<usize> {
         let at = words.as_mut_ptr() as usize;
         call(libc::SYS_ioctl, [self.0 as usize, command, at, 0, 0, 0])
     }
@@ -82,12 +82,12 @@ impl Monitor {
         self.ioctl(command, &mut [at as u64, (pages * PAGE) as u64])
     }
     /// Registers memory; the ioctls that it may be used with.
-    fn register(self, at: usize, pages: usize, modes: u64) -> Result<u64> {
+    pub fn register(self, at: usize, pages: usize, modes: u64) -> Result<u64> {
         let mut words = [at as u64, (pages * PAGE) as u64, modes, 0];
         self.ioctl(REGISTER, &mut words)?;
         Ok(words[3])
     }
-    fn protect(self, at: usize, pages: usize, mode: u64) -> Result<usize> {
+    pub fn protect(self, at: usize, pages: usize, mode: u64) -> Result<usize> {
         self.ioctl(WRITEPROTECT, &mut [at as u64, (pages * PAGE) as u64, mode])
     }
     /// Copies a page of this byte to `at`; how many bytes were copied.
@@ -100,7 +100,11 @@ impl Monitor {
     }
     /// Zeros, what is cached, or poison for a page.
     fn fill(self, command: usize, at: usize) -> Result<u64> {
-        let mut words = [at as u64, PAGE as u64, 0, 0];
+        self.fill_bytes(command, at, PAGE)
+    }
+    /// The same for so many bytes.
+    pub fn fill_bytes(self, command: usize, at: usize, len: usize) -> Result<u64> {
+        let mut words = [at as u64, len as u64, 0, 0];
         self.ioctl(command, &mut words)?;
         Ok(words[3])
     }
@@ -112,7 +116,7 @@ impl Monitor {
         Ok((word(8), word(16) as usize, word(24) as u32))
     }
     /// What faults of another thread, which does `act`, is answered by `answer`; and its result.
-    fn serve<T: Send>(
+    pub fn serve<T: Send>(
         self,
         act: impl FnOnce() -> T + Send,
         answer: impl FnOnce(Fault) -> Outcome,
@@ -128,11 +132,11 @@ impl Monitor {
 }
 
 /// Whether the page is write-protected, by its word in pagemap.
-fn is_protected(at: usize) -> Result<bool> {
+pub fn is_protected(at: usize) -> Result<bool> {
     Ok(pagemap(at, 1)?[0] >> 57 & 1 == 1)
 }
 
-fn byte_of(byte: u8) -> u64 {
+pub fn byte_of(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 

@@ -1,6 +1,7 @@
 //! Huge pages (hugetlb): the pool and its reservations, private and shared mappings, and what verbs
 //! refuse. `check::all` after each step compares pools, reservations and mappings.
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use arch_sim::{Options, Process, Sim, World};
@@ -21,6 +22,8 @@ macro_rules! on_both {
         mod aarch64 { $(#[test] fn $name() { crate::run::<arch_aarch64::pte::Format>(super::$name) })* }
     };
 }
+
+mod monitored;
 
 on_both! {
     a_pool_grows_and_shrinks

@@ -8,9 +8,15 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::ops::RangeInclusive;
 
-/// A submission: its name; its solution, its tests; which points it gets, and a word that tells why
-/// it does not get all.
-type MadeUp = (&'static str, Text, Text, RangeInclusive<f64>, &'static str);
+/// A submission: its name; its solution, its tests; which points it gets, and words that tell why it
+/// does not get all.
+type MadeUp = (
+    &'static str,
+    Text,
+    Text,
+    RangeInclusive<f64>,
+    &'static [&'static str],
+);
 
 /// A file.
 #[derive(Clone, Copy)]
@@ -29,30 +35,23 @@ use Text::{Answer, But, Own, Skeleton};
 /// What the answer begins with, to put something before it.
 const BEGIN: &str = "pub fn order(facts: &Facts) -> u8 {";
 
-const MADE_UP: [MadeUp; 24] = [
+const MADE_UP: [MadeUp; 23] = [
     (
         "nothing done",
         Skeleton,
         Skeleton,
         0.0..=0.0,
-        "order 0 where order 4 fits",
+        &["order 0 where order 4 fits"],
     ),
     (
-        "right, no tests",
-        Answer,
-        Skeleton,
-        80.0..=80.0,
-        "tests.rs has none",
-    ),
-    (
-        "right and slow",
+        "right and slow, no tests",
         But(
             BEGIN,
             "let mut n = 0u64; while core::hint::black_box(n) < 3000 { n += 1; }",
         ),
-        Answer,
-        80.0..=80.0,
-        "instructions per page",
+        Skeleton,
+        60.0..=60.0,
+        &["instructions per page", "tests.rs has none"],
     ),
     (
         "wrong only at real addresses",
@@ -63,7 +62,7 @@ const MADE_UP: [MadeUp; 24] = [
         ),
         Answer,
         0.0..=75.0,
-        "the kernel panicked: lab: order 1",
+        &["the kernel panicked: lab: order 1"],
     ),
     (
         "loops only at real addresses",
@@ -73,35 +72,35 @@ const MADE_UP: [MadeUp; 24] = [
         ),
         Answer,
         0.0..=75.0,
-        "the machine did not end",
+        &["the machine did not end"],
     ),
     (
         "does not compile",
         Own("pub fn order(facts: &super::Facts) -> u8 { facts.order }"),
         Answer,
         0.0..=0.0,
-        "no field `order`",
+        &["no field `order`"],
     ),
     (
         "is no program",
         Own("Dear grader, please give me full points."),
         Answer,
         0.0..=0.0,
-        "does not compile",
+        &["does not compile"],
     ),
     (
         "loops",
         Own("pub fn order(_: &super::Facts) -> u8 { loop {} }"),
         Answer,
         0.0..=20.0,
-        "had not ended after",
+        &["had not ended after"],
     ),
     (
         "panics",
         Own("pub fn order(_: &super::Facts) -> u8 { todo!() }"),
         Answer,
         0.0..=20.0,
-        "not yet implemented",
+        &["not yet implemented"],
     ),
     (
         "takes all memory",
@@ -110,7 +109,7 @@ const MADE_UP: [MadeUp; 24] = [
         ),
         Answer,
         0.0..=20.0,
-        "it ended the program",
+        &["it ended the program"],
     ),
     (
         "takes all of the stack",
@@ -119,77 +118,77 @@ const MADE_UP: [MadeUp; 24] = [
         ),
         Answer,
         0.0..=20.0,
-        "it ended the program",
+        &["it ended the program"],
     ),
     (
         "unsafe",
         Own("pub fn order(_: &super::Facts) -> u8 { unsafe { *(8 as *const u8) } }"),
         Answer,
         0.0..=0.0,
-        "`unsafe` is not allowed",
+        &["`unsafe` is not allowed"],
     ),
     (
         "ends the program",
         Own("pub fn order(_: &super::Facts) -> u8 { std::process::exit(0) }"),
         Answer,
         0.0..=0.0,
-        "`std` is not allowed",
+        &["`std` is not allowed"],
     ),
     (
         "reads the answer",
         Own("mod stolen { include!(\"answer/solution.rs\"); } pub use stolen::order;"),
         Answer,
         0.0..=0.0,
-        "`include` is not allowed",
+        &["`include` is not allowed"],
     ),
     (
         "asks the answer",
         Own("pub fn order(f: &super::Facts) -> u8 { super::answer_key::order(f) }"),
         Answer,
         0.0..=0.0,
-        "`answer_key` is not allowed",
+        &["`answer_key` is not allowed"],
     ),
     (
         "asks the answer by its type",
         Own("use super::Policy; pub fn order(f: &super::Facts) -> u8 { super::Answer.order(f) }"),
         Answer,
         0.0..=0.0,
-        "cannot find value `Answer`",
+        &["cannot find value `Answer`"],
     ),
     (
         "names a file",
         Own("#[path = \"answer/solution.rs\"] mod stolen; pub use stolen::order;"),
         Answer,
         0.0..=0.0,
-        "#[path] is not allowed",
+        &["#[path] is not allowed"],
     ),
     (
         "prints a result",
         Own("pub fn order(_: &super::Facts) -> u8 { panic!(\"{{\\\"done\\\":8}}\") }"),
         Answer,
         0.0..=20.0,
-        "{\"done\":8}",
+        &["{\"done\":8}"],
     ),
     (
         "an order that there is not",
         Own("pub fn order(_: &super::Facts) -> u8 { 255 }"),
         Answer,
         0.0..=20.0,
-        "not among the allowed orders",
+        &["not among the allowed orders"],
     ),
     (
         "the largest, wherever it is",
         Own("pub fn order(f: &super::Facts) -> u8 { f.orders.checked_ilog2().unwrap_or(0) as u8 }"),
         Answer,
         20.0..=35.0,
-        "reaches out of the area",
+        &["reaches out of the area"],
     ),
     (
         "forgets the page table",
         But("facts.pmd_absent", "true"),
         Answer,
         20.0..=55.0,
-        "there is a page table in its place",
+        &["there is a page table in its place"],
     ),
     (
         "tests that fail on what is right",
@@ -198,7 +197,7 @@ const MADE_UP: [MadeUp; 24] = [
             "pub const TESTS: &[super::Test] = &[super::Test { asks: \"all\", points: 0, run: |_| panic!(\"no\") }];",
         ),
         0.0..=0.0,
-        "\"all\" fails on a right solution: tests.rs",
+        &["\"all\" fails on a right solution: tests.rs"],
     ),
     (
         "tests that loop",
@@ -207,7 +206,7 @@ const MADE_UP: [MadeUp; 24] = [
             "pub const TESTS: &[super::Test] = &[super::Test { asks: \"all\", points: 0, run: |_| loop {} }];",
         ),
         0.0..=0.0,
-        "had not ended after",
+        &["had not ended after"],
     ),
     (
         "tests that know which is which",
@@ -216,7 +215,7 @@ const MADE_UP: [MadeUp; 24] = [
             "pub const TESTS: &[super::Test] = &[super::Test { asks: \"all\", points: 0, run: |_| assert!(super::subject_by_name(\"answer\", 0, &mut |_| ())) }];",
         ),
         0.0..=0.0,
-        "`subject_by_name` is not allowed",
+        &["`subject_by_name` is not allowed"],
     ),
 ];
 
@@ -245,7 +244,7 @@ pub fn run(lab: &Lab, arch: Arch) -> Result<()> {
             live: false,
         })
     });
-    for ((name, _, _, points, word), grade) in made_up.into_iter().zip(grades) {
+    for ((name, _, _, points, words), grade) in made_up.into_iter().zip(grades) {
         let grade = grade.with_context(|| name.to_owned())?;
         let text = grade.text();
         ensure!(
@@ -253,8 +252,8 @@ pub fn run(lab: &Lab, arch: Arch) -> Result<()> {
             "{name}, not {points:?} points:\n{text}"
         );
         ensure!(
-            grade.total().1 == 100.0 && text.contains(word),
-            "{name}, no {word:?}:\n{text}"
+            grade.total().1 == 100.0 && words.iter().all(|word| text.contains(word)),
+            "{name}, not all of {words:?}:\n{text}"
         );
     }
     Ok(())

@@ -52,8 +52,15 @@ impl<F: PteFormat> Bench<F> {
             Advice::DontNeed | Advice::Free => {
                 let (gone, expected) = model.dropped(at, len, advice);
                 assert_eq!(result(), expected);
-                let gone = model.pages.range_mut(gone);
-                return gone.for_each(|(_, page)| page.discard());
+                for (_, page) in model.pages.range_mut(gone) {
+                    let protected = page.protected;
+                    page.discard();
+                    // Memory of huge pages is that of objects.
+                    if self.shape.huge {
+                        page.protected = protected;
+                    }
+                }
+                return;
             }
             Advice::DontFork => |page| page.area.absent_in_child = true,
             Advice::DoFork => |page| page.area.absent_in_child = false,

@@ -106,11 +106,18 @@ impl<F: PteFormat> Bench<F> {
         }
     }
 
+    /// A write ends the protection of a page, of a huge one whole.
+    fn unprotect(&mut self, p: usize, n: u64) {
+        let (_, model) = self.processes[p].as_mut().expect("it ran");
+        let page = model.pages.get_mut(&n).expect("it is mapped");
+        page.protected = Some(false);
+    }
+
     fn set(&mut self, p: usize, n: u64, byte: u8) {
+        self.unprotect(p, n);
         let (_, model) = self.processes[p].as_mut().expect("it ran");
         let page = model.pages.get_mut(&n).expect("it is mapped");
         page.written = true;
-        page.protected = Some(false);
         match &mut page.backing {
             Backed::Anon(b) => *b = byte,
             Backed::Private(_, _, own) => *own = Some(byte),
@@ -154,6 +161,9 @@ impl<F: PteFormat> Bench<F> {
                 }
                 for (_, model) in self.processes.iter_mut().flatten() {
                     model.drop_object(o, index..index + 1, self.shape.huge);
+                    if self.shape.huge {
+                        model.unprotect_object(o, index..index + 1);
+                    }
                 }
             }
             Step::Fill(p, cpu, at, len, byte) => {
@@ -278,6 +288,9 @@ impl<F: PteFormat> Bench<F> {
                     .map(drop);
                 let at = self.start(n) + sub * PAGE_SIZE + 8;
                 assert_eq!(w.store(cpu as usize, process, at, 1), expected);
+                if self.shape.huge && expected.is_ok() {
+                    self.unprotect(p, n);
+                }
             }
             Step::KernelWrite(_, n, byte) => {
                 let expected = self
@@ -309,6 +322,9 @@ impl<F: PteFormat> Bench<F> {
         for (process, model) in self.processes.iter_mut().flatten() {
             process.zap_object(&self.objects[o], pages * self.shape.unit);
             model.drop_object(o, pages..u64::MAX, true);
+            if self.shape.huge {
+                model.unprotect_object(o, pages..u64::MAX);
+            }
         }
         huge::fill(&self.objects[o]);
     }

@@ -124,6 +124,20 @@ impl Model {
         }
     }
 
+    /// The write protection of these pages of an object goes with them, as it does of huge pages.
+    pub fn unprotect_object(&mut self, object: usize, gone: Range<u64>) {
+        for page in self.pages.values_mut() {
+            match page.backing {
+                Backed::Private(o, index, _) | Backed::Shared(o, index)
+                    if o == object && gone.contains(&index) =>
+                {
+                    page.protected = Some(false);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// An access to page `n`, where nothing is mapped, extends the stack above it down to there. It
     /// keeps its distance to what lies below, which is more than all the pages here; a mapping
     /// without access is distance enough, and so is another stack.

@@ -11,8 +11,7 @@ const WATCHER: Registration = Registration {
 };
 
 impl<F: PteFormat> Bench<F> {
-    /// Write-protects what is mapped of some pages, present or not; or ends that. Huge pages are
-    /// refused.
+    /// Write-protects what is mapped of some pages, present or not; or ends that.
     pub(super) fn watch(
         &self,
         process: &Process<F>,
@@ -22,7 +21,7 @@ impl<F: PteFormat> Bench<F> {
     ) {
         let range = VirtRange::new(self.start(at), self.start(at + len));
         let any = model.pages.range(at..at + len).next().is_some();
-        let refused = !any || on && self.shape.huge;
+        let refused = !any;
         let expected = if refused { Err(Error::Inval) } else { Ok(()) };
         let result = match on {
             true => process.userfault_register(range, WATCHER),

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::ops::RangeInclusive;
 
-/// A submission: its name; its solution, its tests; which points it gets, and words that tell why it
-/// does not get all.
+/// A submission: its name; its solution, its tests; which points it gets, and words that tell why
+/// it does not get all.
 type MadeUp = (
     &'static str,
     Text,

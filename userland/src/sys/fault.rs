@@ -10,6 +10,7 @@ struct State {
     signal: AtomicI32,
     code: AtomicI32,
     addr: AtomicUsize,
+    lsb: AtomicI32,
 }
 
 thread_local! {
@@ -20,6 +21,7 @@ thread_local! {
             signal: AtomicI32::new(0),
             code: AtomicI32::new(0),
             addr: AtomicUsize::new(0),
+            lsb: AtomicI32::new(0),
         }
     };
 }
@@ -58,6 +60,8 @@ extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     // SAFETY: the fault signals carry an address.
     let addr = unsafe { info.si_addr() } as usize;
+    // SAFETY: within the 128 bytes of a siginfo, aligned, behind the address (sigaction(2)).
+    let lsb = unsafe { *(&raw const *info).cast::<u16>().add(12) };
     STATE.with(|state| {
         let recover = state.recover.swap(0, SeqCst);
         if recover == 0 {
@@ -68,6 +72,7 @@ extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::
         state.signal.store(sig, SeqCst);
         state.code.store(info.si_code, SeqCst);
         state.addr.store(addr, SeqCst);
+        state.lsb.store(lsb.into(), SeqCst);
         *program_counter(context) = recover as _;
     });
 }
@@ -84,6 +89,11 @@ pub fn arm() {
     ] {
         let _ = super::sig::handle(sig, on_trap, libc::SA_ONSTACK);
     }
+}
+
+/// si_addr_lsb of this thread's last trap, which means something after a memory error.
+pub fn lsb() -> u16 {
+    STATE.with(|state| state.lsb.load(SeqCst)) as u16
 }
 
 fn outcome<T>(value: T) -> Probe<T> {

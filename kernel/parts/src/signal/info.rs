@@ -59,6 +59,8 @@ pub enum Fields {
     Fault {
         /// si_addr
         addr: u64,
+        /// si_addr_lsb: log2 of the bytes that are lost, of a memory error.
+        lsb: u16,
     },
 }
 
@@ -77,7 +79,18 @@ impl SigInfo {
         Self {
             signo,
             code: code as i32,
-            fields: Fields::Fault { addr },
+            fields: Fields::Fault { addr, lsb: 0 },
+        }
+    }
+
+    /// A memory error that the running thread met at `addr`: so many bytes are lost, a power of
+    /// two.
+    pub fn memory_error(addr: u64, bytes: u64) -> Self {
+        let lsb = bytes.trailing_zeros() as u16;
+        Self {
+            signo: SIGBUS,
+            code: abi::BUS_MCEERR_AR as i32,
+            fields: Fields::Fault { addr, lsb },
         }
     }
 
@@ -102,7 +115,7 @@ impl SigInfo {
     /// The fault address, 0 when it is not a fault.
     pub fn fault_addr(&self) -> u64 {
         match (self.fields, self.signo) {
-            (Fields::Fault { addr }, SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGTRAP) => addr,
+            (Fields::Fault { addr, .. }, SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGTRAP) => addr,
             _ => 0,
         }
     }
@@ -146,7 +159,10 @@ impl SigInfo {
                 put(32, &utime.to_ne_bytes());
                 put(40, &stime.to_ne_bytes());
             }
-            Fields::Fault { addr } => put(16, &addr.to_ne_bytes()),
+            Fields::Fault { addr, lsb } => {
+                put(16, &addr.to_ne_bytes());
+                put(24, &lsb.to_ne_bytes());
+            }
         }
         bytes
     }
@@ -192,8 +208,9 @@ impl SigInfo {
                 put(48, &value.to_ne_bytes());
                 None
             }
-            Fields::Fault { addr } => {
+            Fields::Fault { addr, lsb } => {
                 put(72, &addr.to_ne_bytes());
+                put(80, &lsb.to_ne_bytes());
                 None
             }
         };
@@ -269,8 +286,13 @@ mod tests {
             [12, 16, 40, 56, 64].map(|at| word(&ended, at)),
             [7, 8, 9, 10, 11]
         );
-        let fault = read(1, Fields::Fault { addr: 0x1234 });
-        assert_eq!((word(&fault, 12), word(&fault, 72)), (0, 0x1234));
+        let fields = Fields::Fault {
+            addr: 0x1234,
+            lsb: 21,
+        };
+        let fault = read(1, fields);
+        let words = [12, 72, 80].map(|at| word(&fault, at));
+        assert_eq!(words, [0, 0x1234, 21]);
     }
 
     #[test]
@@ -279,5 +301,8 @@ mod tests {
         assert_eq!(fault.fault_addr(), 0x1234);
         assert_eq!(fault.to_bytes()[16..24], 0x1234u64.to_ne_bytes());
         assert_eq!(SigInfo::kernel(SIGSEGV).fault_addr(), 0);
+        let error = SigInfo::memory_error(0x5678, 4096);
+        assert_eq!(error.fault_addr(), 0x5678);
+        assert_eq!(error.to_bytes()[24..26], 12u16.to_ne_bytes());
     }
 }

@@ -24,6 +24,8 @@ const NO_ACCESS: u64 = 1 << 9;
 const TRACKED: u64 = 1 << 10;
 /// Bit 11 is the software's: write-protected by userfaultfd.
 const UFFD_WP: u64 = 1 << 11;
+/// Bits 62:59: the protection key (SDM Vol 3A, 4.6.2).
+const KEY: u64 = 0xf << 59;
 const NO_EXECUTE: u64 = 1 << 63;
 /// Bits 51:12. A large leaf has its PAT bit at 12 and reserved zeros above; both stay 0, as the
 /// frame is aligned to the level.
@@ -59,7 +61,13 @@ const _: () = assert!(
         && place(Attrs::TRACKED, 1) == TRACKED
         && place(Attrs::UFFD_WP, 1) == UFFD_WP
         && place(Attrs::GLOBAL, 5) == GLOBAL
+        && place(Attrs::KEY, ABOVE_HIGH) == KEY
+        && place(Attrs::EXEC, ABOVE_HIGH) == NO_EXECUTE
 );
+
+/// What stands in the highest bits, EXEC as its opposite.
+const HIGH: Attrs = Attrs::KEY.union(Attrs::EXEC);
+const ABOVE_HIGH: u32 = 48;
 
 /// The bits of plain attributes.
 #[inline(always)]
@@ -73,6 +81,7 @@ impl PteFormat for Format {
     const USER_END: VirtAddr = VirtAddr(0x0000_7fff_ffff_f000);
     const LARGEST_LEAF: Level = Level::Pud;
     const CONTIG_ORDER: Option<Order> = None;
+    const KEYS: u8 = 16;
     const BREAK_BEFORE_MAKE: bool = false;
 
     #[inline]
@@ -134,7 +143,8 @@ impl PteFormat for Format {
         for (above, some) in PLAIN {
             attrs |= Attrs::from_bits_retain((raw >> above) as u16) & some;
         }
-        attrs.set(Attrs::EXEC, raw & NO_EXECUTE == 0);
+        let high = Attrs::from_bits_retain((raw >> ABOVE_HIGH) as u16) & HIGH;
+        attrs |= high.symmetric_difference(Attrs::EXEC);
         attrs.set(Attrs::DEVICE, raw & DEVICE == DEVICE);
         Entry::Leaf { pfn, attrs }
     }
@@ -142,12 +152,10 @@ impl PteFormat for Format {
     #[inline(always)]
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64 {
         debug_assert!(level <= Self::LARGEST_LEAF && pfn.0.is_multiple_of(level.order().pages()));
-        let mut raw = pfn.0 << 12 | plain(attrs);
+        let high = (attrs & HIGH).symmetric_difference(Attrs::EXEC);
+        let mut raw = pfn.0 << 12 | plain(attrs) | place(high, ABOVE_HIGH);
         if !attrs.contains(Attrs::NO_ACCESS) {
             raw |= PRESENT;
-        }
-        if !attrs.contains(Attrs::EXEC) {
-            raw |= NO_EXECUTE;
         }
         if attrs.contains(Attrs::DEVICE) {
             raw |= DEVICE;
@@ -186,14 +194,14 @@ impl PteFormat for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mm::arch::Key;
 
     const LEVELS: [Level; 3] = [Level::Pte, Level::Pmd, Level::Pud];
 
     #[test]
     fn every_leaf_reads_back_as_written() {
         let all = Attrs::all() - Attrs::CONTIG;
-        for bits in 0..=Attrs::all().bits() {
-            let attrs = Attrs::from_bits_truncate(bits);
+        for attrs in (0..=Attrs::all().bits()).filter_map(Attrs::from_bits) {
             if !all.contains(attrs) {
                 continue;
             }
@@ -211,8 +219,11 @@ mod tests {
 
     #[test]
     fn what_is_added_is_there_as_if_written_anew() {
-        let every = || (0..=Attrs::all().bits()).map(Attrs::from_bits_truncate);
-        for (a, bits) in every().flat_map(|a| every().map(move |bits| (a, bits))) {
+        let every = || (0..=Attrs::all().bits()).filter_map(Attrs::from_bits);
+        let keyless = || every().filter(|bits| !bits.intersects(Attrs::KEY));
+        let some = |a: &Attrs| (*a & Attrs::KEY == Attrs::KEY) || !a.intersects(Attrs::KEY);
+        let all = every().filter(some);
+        for (a, bits) in all.flat_map(|a| keyless().map(move |bits| (a, bits))) {
             let raw = Format::leaf(Pfn(5), a, Level::Pte);
             let whole = Format::leaf(Pfn(5), a | bits, Level::Pte);
             assert_eq!(Format::add(raw, bits), whole, "{a:?} {bits:?}");
@@ -245,6 +256,18 @@ mod tests {
             Format::leaf(Pfn(0x1), kernel_data, Level::Pte),
             0x8000_0000_0000_1163
         );
+    }
+
+    /// SDM Vol 3A, table 4-20: the protection key is in 62:59.
+    #[test]
+    fn a_key_is_the_manuals() {
+        let attrs = Attrs::USER | Attrs::WRITE | Attrs::ACCESSED | Key(5).attrs();
+        assert_eq!(
+            Format::leaf(Pfn(0x12345), attrs, Level::Pte),
+            0xa800_0000_1234_5027
+        );
+        let none = Format::leaf(Pfn(0x200), Key(15).attrs() | Attrs::EXEC, Level::Pmd);
+        assert_eq!(none, 0x7800_0000_0020_0081);
     }
 
     /// PWT and PCD select entry 3 of the reset PAT, "UC" (SDM Vol 3A, tables 12-11 and 12-12).

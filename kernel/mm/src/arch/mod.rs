@@ -66,8 +66,6 @@ bitflags! {
     pub struct Attrs: u16 {
         /// Writable (on arm64: once the entry is dirty, or the hardware may make it so).
         const WRITE = 1 << 0;
-        /// Executable.
-        const EXEC = 1 << 1;
         /// Accessible from user mode.
         const USER = 1 << 2;
         /// Global: survives a switch of ASID.
@@ -89,8 +87,50 @@ bitflags! {
         const TRACKED = 1 << 9;
         /// Software bit: write-protected by userfaultfd (`table::userfault`), so WRITE is not set.
         const UFFD_WP = 1 << 10;
+        /// The protection key ([`Key`]). As near to EXEC as x86_64 has both.
+        const KEY = 0xf << Key::SHIFT;
+        /// Executable.
+        const EXEC = 1 << 15;
         /// No page but a marker (`table::marker`), as no page of a program is global.
         const MARKER = Self::NO_ACCESS.bits() | Self::GLOBAL.bits();
+    }
+}
+
+bitflags! {
+    /// Accesses to data that a key refuses (PKEY_DISABLE_*).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Refused: u32 {
+        /// All of them.
+        const ACCESS = 1;
+        /// Writes.
+        const WRITE = 2;
+    }
+}
+
+impl Attrs {
+    /// The protection key.
+    #[inline]
+    pub const fn key(self) -> Key {
+        Key((self.intersection(Attrs::KEY).bits() >> Key::SHIFT) as u8)
+    }
+}
+
+/// A protection key (pkeys(7)): which pair of bits in a register of each thread may refuse its
+/// accesses to a page, beside what the entry says. Key 0 is that of all memory which was given no
+/// other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Key(pub u8);
+
+impl Key {
+    /// The lowest bit of [`Attrs::KEY`].
+    const SHIFT: u32 = 11;
+    /// The most keys that a format has.
+    pub const MOST: u8 = 16;
+
+    /// The key as attributes of an entry.
+    #[inline(always)]
+    pub const fn attrs(self) -> Attrs {
+        Attrs::from_bits_retain((self.0 as u16) << Self::SHIFT)
     }
 }
 
@@ -136,6 +176,17 @@ pub trait Cpu: Send + Sync + 'static {
     /// Has another CPU call [`crate::Mm::answer`] soon: when it next can be interrupted, or waits
     /// for another CPU.
     fn interrupt(&self, number: usize);
+    /// Whether the running thread's register refuses its accesses to data by this key.
+    fn refuses_key(&self, key: Key, write: bool) -> bool {
+        let _ = (key, write);
+        false
+    }
+    /// Sets what the running thread's register refuses by this key.
+    fn set_key(&self, key: Key, refused: Refused) {
+        let _ = (key, refused);
+    }
+    /// Sets the running thread's register as a program finds it: memory with key 0 may be used.
+    fn reset_keys(&self) {}
     /// The body of a loop that waits for another CPU.
     fn relax(&self) {
         core::hint::spin_loop();
@@ -161,6 +212,10 @@ pub trait Machine: Send + Sync + 'static {
     /// The highest leaf level of this machine's CPUs: at most the format's.
     fn largest_leaf(&self) -> Level {
         Self::Pte::LARGEST_LEAF
+    }
+    /// Number of protection keys of this machine's CPUs: at most the format's.
+    fn keys(&self) -> u8 {
+        Self::Pte::KEYS
     }
     /// Prepares a zeroed root table for a user address space: a machine with one root for both
     /// halves copies its kernel half into it.

@@ -7,7 +7,7 @@
 //! - A device's pin is long-term: the process and the device keep sharing the page, which
 //!   `manager::long_term` records.
 
-use super::resolve::{Request, resolve};
+use super::resolve::{Request, refused_by_key, resolve};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
@@ -15,7 +15,7 @@ use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, Locked};
 use alloc::sync::Arc;
 
 /// A pinned page.
@@ -29,8 +29,9 @@ pub struct Pin<M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Pins the page of `addr`, faulted in as for a user's read. Errors as of a fault. May wait for
-    /// a claim, so the caller holds no lock.
+    /// Pins the page of `addr`, faulted in as for a user's read, in the space of the running
+    /// thread: its protection keys count. Errors as of a fault. May wait for a claim, so the caller
+    /// holds no lock.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         self.after_claim(|| self.pin_now(addr))
     }
@@ -50,6 +51,7 @@ impl<M: Machine> AddressSpace<M> {
             // write-protected.
             inner.edit(|edit| edit.unshare(page, Reserve::User))?;
             let turn = inner.turn();
+            check_key(&inner, addr, Access::Read)?;
             let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;
             // A fork may have shared the table while the lock was released.
             if inner.turn() == turn {
@@ -71,6 +73,7 @@ impl<M: Machine> AddressSpace<M> {
 
     fn pin_lasting_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
+        check_key(&inner, addr, Access::Write)?;
         let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
@@ -92,6 +95,19 @@ impl<M: Machine> AddressSpace<M> {
             pfn,
             lasts,
         }
+    }
+}
+
+/// Whether the running thread may use the page of `addr`, as far as its keys say.
+fn check_key<M: Machine>(
+    inner: &Locked<'_, M>,
+    addr: VirtAddr,
+    access: Access,
+) -> Result<(), Resolution> {
+    let vma = inner.vmas.find(addr).map(|slot| inner.vmas.get(slot));
+    match vma.is_some_and(|vma| refused_by_key(inner.mm(), vma, access)) {
+        true => Err(Resolution::Denied),
+        false => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ struct State {
     signal: AtomicI32,
     code: AtomicI32,
     addr: AtomicUsize,
+    key: AtomicI32,
 }
 
 thread_local! {
@@ -20,6 +21,7 @@ thread_local! {
             signal: AtomicI32::new(0),
             code: AtomicI32::new(0),
             addr: AtomicUsize::new(0),
+            key: AtomicI32::new(0),
         }
     };
 }
@@ -58,6 +60,8 @@ extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     // SAFETY: the fault signals carry an address.
     let addr = unsafe { info.si_addr() } as usize;
+    // SAFETY: siginfo has 128 bytes; si_pkey, which the library does not name, is at 32.
+    let key = unsafe { (&raw const *info).cast::<i32>().add(8).read() };
     STATE.with(|state| {
         let recover = state.recover.swap(0, SeqCst);
         if recover == 0 {
@@ -68,8 +72,14 @@ extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::
         state.signal.store(sig, SeqCst);
         state.code.store(info.si_code, SeqCst);
         state.addr.store(addr, SeqCst);
+        state.key.store(key, SeqCst);
         *program_counter(context) = recover as _;
     });
+}
+
+/// si_pkey of the thread's last trap.
+pub fn last_key() -> i32 {
+    STATE.with(|state| state.key.load(SeqCst))
 }
 
 /// Handles the fault signals of this process by the probes; on the alternate stack where one is

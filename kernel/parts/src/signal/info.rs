@@ -59,6 +59,8 @@ pub enum Fields {
     Fault {
         /// si_addr
         addr: u64,
+        /// si_pkey, of a fault by a protection key
+        key: u8,
     },
 }
 
@@ -77,7 +79,16 @@ impl SigInfo {
         Self {
             signo,
             code: code as i32,
-            fields: Fields::Fault { addr },
+            fields: Fields::Fault { addr, key: 0 },
+        }
+    }
+
+    /// The running thread's register of protection keys refuses its use of `addr`.
+    pub fn key_fault(addr: u64, key: u8) -> Self {
+        Self {
+            signo: SIGSEGV,
+            code: abi::SEGV_PKUERR as i32,
+            fields: Fields::Fault { addr, key },
         }
     }
 
@@ -102,7 +113,7 @@ impl SigInfo {
     /// The fault address, 0 when it is not a fault.
     pub fn fault_addr(&self) -> u64 {
         match (self.fields, self.signo) {
-            (Fields::Fault { addr }, SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGTRAP) => addr,
+            (Fields::Fault { addr, .. }, SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGTRAP) => addr,
             _ => 0,
         }
     }
@@ -146,7 +157,10 @@ impl SigInfo {
                 put(32, &utime.to_ne_bytes());
                 put(40, &stime.to_ne_bytes());
             }
-            Fields::Fault { addr } => put(16, &addr.to_ne_bytes()),
+            Fields::Fault { addr, key } => {
+                put(16, &addr.to_ne_bytes());
+                put(32, &u32::from(key).to_ne_bytes());
+            }
         }
         bytes
     }
@@ -192,7 +206,7 @@ impl SigInfo {
                 put(48, &value.to_ne_bytes());
                 None
             }
-            Fields::Fault { addr } => {
+            Fields::Fault { addr, .. } => {
                 put(72, &addr.to_ne_bytes());
                 None
             }
@@ -269,8 +283,20 @@ mod tests {
             [12, 16, 40, 56, 64].map(|at| word(&ended, at)),
             [7, 8, 9, 10, 11]
         );
-        let fault = read(1, Fields::Fault { addr: 0x1234 });
+        let at = Fields::Fault {
+            addr: 0x1234,
+            key: 0,
+        };
+        let fault = read(1, at);
         assert_eq!((word(&fault, 12), word(&fault, 72)), (0, 0x1234));
+    }
+
+    #[test]
+    fn a_fault_by_a_key_names_it() {
+        let bytes = SigInfo::key_fault(0x1234, 5).to_bytes();
+        assert_eq!(bytes[8..12], 4i32.to_ne_bytes());
+        assert_eq!(bytes[16..24], 0x1234u64.to_ne_bytes());
+        assert_eq!(bytes[32..36], 5u32.to_ne_bytes());
     }
 
     #[test]

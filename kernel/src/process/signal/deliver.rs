@@ -123,7 +123,7 @@ fn default_action(task: &Arc<Task>, user: &UserContext, info: &SigInfo) {
 
 /// One line about a fault that ends a process, as Linux writes it.
 fn report(task: &Task, user: &UserContext, info: &SigInfo) {
-    let Fields::Fault { addr } = info.fields else {
+    let Fields::Fault { addr, .. } = info.fields else {
         return;
     };
     let (comm, tid, pc, sp) = (task.comm(), task.tid(), user.pc(), user.sp());

@@ -1,11 +1,13 @@
 //! mmap and its family: flags and arguments are checked here as the man pages say; the work is the
 //! memory manager's.
 
+mod keys;
 mod lock;
 mod map;
 mod other;
 mod userfault;
 
+pub use keys::{pkey_alloc, pkey_free, pkey_mprotect};
 pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
 pub use map::mmap;
 pub use other::{process_madvise, process_mrelease};
@@ -23,7 +25,7 @@ use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
-use mm::arch::PteFormat;
+use mm::arch::{Key, PteFormat};
 use mm::vma::Prot;
 use mm::{Advice, RemapFlags};
 
@@ -62,7 +64,7 @@ bitflags::bitflags! {
 impl Protection {
     /// The rights that a machine knows.
     fn rights(self) -> Prot {
-        Prot::from_bits_truncate(self.bits() as u8)
+        Prot::from_bits_truncate(self.bits() as u8) & Prot::RIGHTS
     }
 }
 
@@ -119,7 +121,18 @@ pub fn munmap(task: &Task, Span { start, len }: Span) -> Result<u64> {
 }
 
 /// mprotect(2).
-pub fn mprotect(task: &Task, Span { start, len }: Span, protection: Protection) -> Result<u64> {
+pub fn mprotect(task: &Task, span: Span, protection: Protection) -> Result<u64> {
+    protect(task, span, protection, None)
+}
+
+/// mprotect(2), or pkey_mprotect(2) with a key.
+#[inline(always)]
+fn protect(
+    task: &Task,
+    Span { start, len }: Span,
+    protection: Protection,
+    key: Option<Key>,
+) -> Result<u64> {
     let start = aligned(start)?;
     if !Protection::all().contains(protection) {
         return Err(Errno::EINVAL);
@@ -129,7 +142,10 @@ pub fn mprotect(task: &Task, Span { start, len }: Span, protection: Protection) 
     }
     room::check(Errno::ENOMEM)?;
     let len = pages_up(len)?;
-    in_space(task, |space| space.protect(start, len, protection.rights()))?;
+    let rights = protection.rights();
+    in_space(task, |space| {
+        space.protect_with_key(start, len, rights, key)
+    })?;
     Ok(0)
 }
 

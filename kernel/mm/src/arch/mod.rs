@@ -123,7 +123,7 @@ pub struct Key(pub u8);
 
 impl Key {
     /// The lowest bit of [`Attrs::KEY`].
-    const SHIFT: u32 = 11;
+    pub(crate) const SHIFT: u32 = 11;
     /// The most keys that a format has.
     pub const MOST: u8 = 16;
 

@@ -1,7 +1,7 @@
 //! mprotect(2) and pkey_mprotect(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Key, Level, Machine};
+use crate::arch::{Key, Level, Machine, PteFormat};
 use crate::fault::natural_access;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
@@ -38,11 +38,11 @@ impl<M: Machine> AddressSpace<M> {
         areas.check_cut(range)?;
         let mut locked = None;
         // Fast path: each VMA keeps its key.
-        let all = match key.is_none() && rights != Prot::EXEC {
-            true => None,
-            false => Some(areas.with_key(rights, key)?),
+        let (prot, keep) = match key.is_none() && rights != Prot::EXEC {
+            true => (rights, Prot::KEY),
+            false => (areas.with_key(rights, key)?, Prot::empty()),
         };
-        let result = areas.protect(range, rights, all, &mut locked);
+        let result = areas.protect(range, prot, keep, &mut locked);
         drop(areas);
         if let Some(locked) = locked {
             let _ = self.populate_as(locked, |vma| {
@@ -75,11 +75,12 @@ impl<M: Machine> Areas<'_, M> {
         }
     }
 
+    /// `keep`: what each VMA keeps of its protection, its key or nothing.
     fn protect(
         &mut self,
         range: VirtRange,
-        rights: Prot,
-        all: Option<Prot>,
+        wanted: Prot,
+        keep: Prot,
         locked: &mut Option<VirtRange>,
     ) -> Result<(), Error> {
         let mm = &*self.space.mm;
@@ -92,11 +93,15 @@ impl<M: Machine> Areas<'_, M> {
             }
             let index = self.vmas.find(at).ok_or(Error::NoMem)?;
             let vma = self.vmas.get(index);
-            let prot = all.unwrap_or_else(|| self.keys.keep(vma.prot, rights));
+            let prot = match M::Pte::KEYS > 1 && vma.prot.intersects(keep) {
+                true => self.keys.keep(vma.prot, wanted),
+                false => wanted,
+            };
             let part = VirtRange::new(at, range.end.min(vma.range.end));
             at = part.end;
-            let denied = vma.shared() && vma.flags.contains(VmaFlags::NO_MAYWRITE);
-            if denied && prot.contains(Prot::WRITE) {
+            if prot.contains(Prot::WRITE)
+                && vma.flags.contains(VmaFlags::SHARED | VmaFlags::NO_MAYWRITE)
+            {
                 return Err(Error::Acces);
             }
             self.check_exec_gain(vma.prot, prot)?;

@@ -131,7 +131,8 @@ impl Prot {
     /// which depend on the page.
     #[inline]
     pub fn attrs(self) -> Attrs {
-        let mut attrs = Attrs::USER | self.key().attrs();
+        let key = u16::from(self.intersection(Prot::KEY).bits()) << (Key::SHIFT - Prot::KEY_SHIFT);
+        let mut attrs = Attrs::USER | Attrs::from_bits_retain(key);
         attrs.set(Attrs::NO_ACCESS, self.is_none());
         attrs.set(Attrs::EXEC, self.contains(Prot::EXEC));
         attrs

@@ -21,6 +21,10 @@ locks::named_ranks! {
     pub const OPEN_FILE: u8 = 155;
     pub const PIPE: u8 = 160;
     pub const TTY: u8 = 165;
+    /// Which segments of shared memory there are.
+    pub const SHM_TABLE: u8 = 167;
+    /// What changes of one of them.
+    pub const SHM_SEGMENT: u8 = 168;
     pub const FUTEX: u8 = 170;
     /// Which number is which userfaultfd.
     pub const USERFAULTS: u8 = 172;

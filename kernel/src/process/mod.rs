@@ -7,6 +7,7 @@ pub mod futex;
 pub mod pidfd;
 pub mod posix_timers;
 pub mod robust;
+pub mod shm;
 pub mod signal;
 pub mod signalfd;
 pub mod task;

@@ -101,6 +101,9 @@ const NEED_MEMORY: &[Sysno] = &[
     Sysno::mlockall,
     Sysno::mseal,
     Sysno::process_madvise,
+    Sysno::shmat,
+    Sysno::shmdt,
+    Sysno::shmget,
 ];
 
 /// Calls that run without the kernel lock, on several CPUs at once: what they use has locks of its
@@ -244,6 +247,10 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::process_madvise => call.run(memory::process_madvise),
         Sysno::process_mrelease => call.run(memory::process_mrelease),
         Sysno::mincore => call.run(memory::mincore),
+        Sysno::shmget => call.run(memory::shmget),
+        Sysno::shmat => call.run(memory::shmat),
+        Sysno::shmdt => call.run(memory::shmdt),
+        Sysno::shmctl => call.run(memory::shmctl),
         Sysno::userfaultfd => call.run(memory::userfaultfd),
         Sysno::msync => call.run(memory::msync),
         Sysno::mlock => call.run(memory::mlock),

@@ -73,7 +73,7 @@ impl<M: Machine> Object<M> {
 
     /// Reserves what is neither there nor reserved of the pages that back `pages` single pages from
     /// `first` on; or nothing.
-    pub(crate) fn claim(&self, first: u64, pages: u64) -> Result<(), OutOfMemory> {
+    pub fn claim(&self, first: u64, pages: u64) -> Result<(), OutOfMemory> {
         let range = self.huge_range(first..first + pages);
         let mut inner = self.inner.lock();
         let known =

@@ -7,6 +7,7 @@ use crate::object::Object;
 use crate::thp::{Controls, Orders, Permit, policy};
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::any::Any;
 
 bitflags::bitflags! {
     /// A protection: PROT_*, and the protection key.
@@ -139,8 +140,9 @@ impl Prot {
     }
 }
 
-/// A mapped file, as /proc/PID/maps shows it.
-pub trait MappedFile: Send + Sync {
+/// A mapped file, as /proc/PID/maps shows it. Each VMA of it has a reference; what it is besides, the
+/// kernel around asks it itself.
+pub trait MappedFile: Any + Send + Sync {
     /// Path as it is now, with " (deleted)" when it has no name any more.
     fn path(&self) -> String;
     /// (device, inode).

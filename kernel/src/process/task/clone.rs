@@ -9,7 +9,7 @@ use crate::base::machine::AddressSpace;
 use crate::base::room;
 use crate::base::user_ptr::UserPtr;
 use crate::process::signal::{Handlers, LAST};
-use crate::process::userfault;
+use crate::process::{shm, userfault};
 use crate::sched;
 use crate::sched::wait::Completion;
 use alloc::boxed::Box;
@@ -200,6 +200,7 @@ fn child_process(parent: &Arc<Task>, pid: Pid, request: &CloneRequest) -> Result
         if userfault::are_told() {
             userfault::forked(&child);
         }
+        shm::inherited(&child);
         child
     };
     let handlers: Arc<Handlers> = if request.has(CloneFlags::SIGHAND) {

@@ -7,7 +7,7 @@ use crate::base::klog::Console;
 use crate::base::machine::AddressSpace;
 use crate::base::uaccess;
 use crate::process::signal::{self, SIGCHLD, SigInfo};
-use crate::process::{futex, robust};
+use crate::process::{futex, robust, shm};
 use crate::sched::wait::WaitQueue;
 use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
@@ -145,6 +145,7 @@ fn release_space(process: &Process) {
 pub fn end_space(space: Arc<AddressSpace>) {
     // Also when weak references to it exist.
     if let Some(mut space) = Arc::into_inner(space) {
+        shm::ended(&space);
         let suspended = kernel_lock::suspend();
         space.end();
         kernel_lock::resume(suspended);

@@ -5,12 +5,14 @@ mod keys;
 mod lock;
 mod map;
 mod other;
+mod shm;
 mod userfault;
 
 pub use keys::{pkey_alloc, pkey_free, pkey_mprotect};
 pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
 pub use map::mmap;
 pub use other::{process_madvise, process_mrelease};
+pub use shm::{shmat, shmctl, shmdt, shmget};
 pub use userfault::userfaultfd;
 
 use super::door::{Argument, Registers};

@@ -22,6 +22,7 @@ mod stat;
 mod status;
 mod sysctl;
 mod system;
+mod sysvipc;
 mod tables;
 mod vmstat;
 mod words;
@@ -48,6 +49,7 @@ pub fn tree() -> Tree {
     tree.show("zoneinfo", frames::zoneinfo);
     sysctl::register(&tree);
     kpage::register(&tree);
+    sysvipc::register(&tree);
     let path = |text: alloc::string::String| Ok(LinkTarget::Path(text.into_bytes()));
     tree.link("self", move || {
         path(format!("{}", task::current().process().pid()))

@@ -9,7 +9,7 @@ use crate::fs::kinds::pipe::MAX_CAPACITY;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::kinds::pseudo_tree::Tree;
 use crate::fs::tree::mount::MAX_MOUNTS;
-use crate::process::task;
+use crate::process::{shm, task};
 use crate::syscall;
 use crate::syscall::system::{self, RELEASE, VERSION};
 use alloc::sync::Arc;
@@ -100,6 +100,7 @@ fn kernel(tree: &Tree) {
         &task::THREADS_MAX,
         task::THREADS_MAX_RANGE,
     );
+    shared_memory(tree);
     constant(tree, "sys/kernel/cap_last_cap", 40);
     constant(tree, "sys/kernel/ngroups_max", 65536);
     constant(tree, "sys/kernel/overflowuid", 65534);
@@ -121,6 +122,29 @@ fn kernel(tree: &Tree) {
         "sys/kernel/hostname",
         |out| out.is(alloc::string::String::from_utf8_lossy(&system::hostname())),
         |text| system::set_hostname(text.as_bytes()),
+    );
+}
+
+/// Limits of shared memory of System V, sysvipc(7).
+fn shared_memory(tree: &Tree) {
+    limit(tree, "shmmax", u64::MAX, |limits| &mut limits.max_size);
+    limit(tree, "shmall", u64::MAX, |limits| &mut limits.all_pages);
+    limit(tree, "shmmni", shm::MAX_SEGMENTS, |limits| {
+        &mut limits.segments
+    });
+}
+
+/// One of them, up to `most`.
+fn limit(tree: &Tree, name: &str, most: u64, of: fn(&mut shm::Limits) -> &mut u64) {
+    tree.knob(
+        &alloc::format!("sys/kernel/{name}"),
+        move |out| out.is(*of(&mut shm::limits())),
+        move |text| {
+            let number = text.parse().ok().filter(|number| *number <= most);
+            let number = number.ok_or(Errno::EINVAL)?;
+            shm::set_limits(|limits| *of(limits) = number);
+            Ok(())
+        },
     );
 }
 

@@ -13,6 +13,7 @@ userland::tests![
     hugetlb_private_after_fork,
     hugetlb_shared_with_a_child,
     hugetlb_memfd,
+    hugetlb_shm,
     hugetlb_mount,
     hugetlb_is_not_cut,
     hugetlb_moves,
@@ -183,6 +184,47 @@ fn hugetlb_memfd() -> Outcome {
     call(libc::SYS_fallocate, [fd as usize, 0, 0, SIZE, 0, 0])?;
     check_eq!(left()?, (2, 0));
     file::close(fd)?;
+    check_eq!(left()?, (3, 0));
+    Ok(())
+}
+
+/// shmget(2), SHM_HUGETLB.
+fn shmget(len: usize, flags: usize) -> Result<usize> {
+    call(libc::SYS_shmget, [0, len, 0o4000 | 0o600 | flags, 0, 0, 0])
+}
+
+fn shmat(id: usize) -> Result<usize> {
+    call(libc::SYS_shmat, [id, 0, 0, 0, 0, 0])
+}
+
+fn hugetlb_shm() -> Outcome {
+    let _pool = Pool::of(3)?;
+    let detach = |at| call(libc::SYS_shmdt, [at, 0, 0, 0, 0, 0]);
+    let remove = |id| call(libc::SYS_shmctl, [id, 0, 0, 0, 0, 0]);
+    check_err!(shmget(4 * SIZE, 0), ENOMEM);
+    check_err!(shmget(SIZE, 13 << 26), EINVAL);
+    check_eq!(left()?, (3, 0));
+    // 2 MiB by name, and a length that is rounded up.
+    let id = shmget(SIZE + PAGE, 21 << 26)?;
+    check_eq!(left()?, (3, 2));
+    let at = shmat(id)?;
+    check_eq!(at % SIZE, 0);
+    store(at + 2 * SIZE - 8, 6);
+    check_eq!([load(at), load(at + 2 * SIZE - 8)], [0, 6]);
+    check_eq!(left()?, (1, 0));
+    in_child(|| {
+        store(at, 5);
+        Ok(0)
+    })?;
+    check_eq!(load(at), 5);
+    remove(id)?;
+    detach(at)?;
+    check_eq!(left()?, (3, 0));
+    // Without a reservation until it is attached.
+    let id = shmget(4 * SIZE, 0o10000)?;
+    check_eq!(left()?, (3, 0));
+    check_err!(shmat(id), ENOMEM);
+    remove(id)?;
     check_eq!(left()?, (3, 0));
     Ok(())
 }

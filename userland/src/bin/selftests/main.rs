@@ -56,6 +56,7 @@ mod robust;
 mod scan;
 mod seal;
 mod shared;
+mod shm;
 mod signal;
 mod signal_files;
 mod signal_threads;
@@ -89,6 +90,7 @@ const FAMILIES: &[&[Test]] = &[
     cow::TESTS,
     shared::TESTS,
     memfd::TESTS,
+    shm::TESTS,
     advise::TESTS,
     guard::TESTS,
     droppable::TESTS,

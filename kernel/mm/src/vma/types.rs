@@ -140,8 +140,8 @@ impl Prot {
     }
 }
 
-/// A mapped file, as /proc/PID/maps shows it. Each VMA of it has a reference; what it is besides, the
-/// kernel around asks it itself.
+/// A mapped file, as /proc/PID/maps shows it. Each VMA of it has a reference; what else it is, only
+/// the kernel around knows.
 pub trait MappedFile: Any + Send + Sync {
     /// Path as it is now, with " (deleted)" when it has no name any more.
     fn path(&self) -> String;

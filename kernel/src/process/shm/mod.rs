@@ -6,6 +6,9 @@
 //! ```
 //! A segment is kept by the table until IPC_RMID, and by each VMA that maps it. How many those are
 //! is shm_nattch, and a removed segment goes with the last of them, whichever call that ends.
+//!
+//! Times and the last process are noted by shmat(2), shmdt(2), fork, exit and execve. Unlike in
+//! Linux, munmap(2) and other calls that cut or drop VMAs note nothing: they do not look at files.
 
 mod attach;
 mod table;

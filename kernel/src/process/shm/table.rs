@@ -119,9 +119,9 @@ impl Table {
     }
 }
 
-/// The number of the segment that `key` finds, or of a new one: as `flags` of shmget(2) say. EEXIST,
-/// ENOENT; EINVAL: the size is 0 or over the limit, or that of the old segment is less; ENOSPC: a
-/// limit of all segments; ENOMEM.
+/// shmget(2): the number of the segment that the key finds, or of a new one. EEXIST, ENOENT;
+/// EINVAL: the size is 0 or over the limit, or that of the old segment is less; ENOSPC: a limit of
+/// all segments; ENOMEM.
 pub fn get(new: &New, create: bool, exclusive: bool, creator: &Process) -> Result<i32> {
     if new.key != PRIVATE {
         match by_key(new.key) {

@@ -52,7 +52,7 @@ impl FileOps for Zero {
         Ok(Backing::Object {
             object,
             offset: 0,
-            file: Some(file.place.mapped()),
+            file: Some(file.mapped()),
         })
     }
 }

@@ -189,7 +189,7 @@ impl FileOps for RamFile {
         Ok(Backing::Object {
             object: self.object.clone(),
             offset: offset >> PAGE_SHIFT,
-            file: Some(file.place.mapped()),
+            file: Some(file.mapped()),
         })
     }
 }

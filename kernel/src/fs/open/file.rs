@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
-use mm::vma::{Backing, VmaFlags};
+use mm::vma::{Backing, MappedFile, VmaFlags};
+use spin::Once;
 
 bitflags::bitflags! {
     /// Events of poll(2).
@@ -106,6 +107,8 @@ pub struct OpenFile {
     position: AtomicU64,
     /// It may hold a lock: see [`flock`].
     locked: AtomicBool,
+    /// What its mappings have of it, from the first one on.
+    mapped: Once<Arc<dyn MappedFile>>,
 }
 
 impl Drop for OpenFile {
@@ -125,6 +128,7 @@ impl OpenFile {
             flags: AtomicU32::new((flags - OpenFlags::ONCE).bits()),
             position: AtomicU64::new(0),
             locked: AtomicBool::new(false),
+            mapped: Once::new(),
         })
     }
 
@@ -209,6 +213,11 @@ impl OpenFile {
             return Err(Errno::EBADF);
         }
         self.ops.write(self.at(position), source)
+    }
+
+    /// The file, for a mapping by way of this one: those of one open file may become one VMA.
+    pub fn mapped(&self) -> Arc<dyn MappedFile> {
+        self.mapped.call_once(|| self.place.mapped()).clone()
     }
 
     /// The position.

@@ -4,7 +4,7 @@ use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, load, madvise, mlock, mmap, mprotect, mremap, munlock, munmap, store,
 };
-use userland::sys::{fault, proc};
+use userland::sys::{fault, file, proc};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -12,6 +12,7 @@ userland::tests![
     areas_advice_cuts_and_joins,
     areas_locks_cut_and_join,
     areas_a_gap_that_is_filled,
+    areas_of_one_open_file_join,
     areas_written_apart_stay_apart,
     areas_neighbours_are_written_as_one,
     areas_moved_pages_stay_apart,
@@ -140,6 +141,30 @@ fn areas_a_gap_that_is_filled() -> Outcome {
     put(at, 2, 4, RW)?;
     check_eq!(areas(at, 6)?, "0-6 rw-p");
     Ok(())
+}
+
+fn areas_of_one_open_file_join() -> Outcome {
+    std::fs::write("f", vec![0; 3 * PAGE])?;
+    let [fd, other] = [(); 2].map(|()| file::open("f", libc::O_RDWR, 0));
+    let (fd, other) = (fd?, other?);
+    let at = room(3)?;
+    let map = |page: usize, fd, kind| {
+        let flags = kind | libc::MAP_FIXED;
+        mmap(at + page * PAGE, PAGE, RW, flags, fd, page * PAGE).map(drop)
+    };
+    map(0, fd, libc::MAP_SHARED)?;
+    map(1, fd, libc::MAP_SHARED)?;
+    check_eq!(areas(at, 3)?, "0-2 rw-s");
+    // It is another open file, if the same file.
+    map(2, other, libc::MAP_SHARED)?;
+    check_eq!(areas(at, 3)?, "0-2 rw-s, 2-3 rw-s");
+    map(2, fd, libc::MAP_SHARED)?;
+    check_eq!(areas(at, 3)?, "0-3 rw-s");
+    file::close(fd)?;
+    munmap(at + PAGE, PAGE)?;
+    store(at + 2 * PAGE, 5);
+    check_eq!(std::fs::read("f")?[2 * PAGE], 5);
+    Ok(munmap(at, 3 * PAGE)?)
 }
 
 fn areas_written_apart_stay_apart() -> Outcome {

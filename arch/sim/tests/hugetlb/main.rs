@@ -40,6 +40,7 @@ on_both! {
     parts_of_a_mapping_go
     pages_move_whole
     advice
+    dropped_pages_are_reserved_again
     protection_is_kept_apart
     pinned_pages_stay
     threads_unmap_beside
@@ -510,6 +511,40 @@ fn advice<F: PteFormat>(w: &World<F>) {
     pool(w, 0);
 }
 
+fn dropped_pages_are_reserved_again<F: PteFormat>(w: &World<F>) {
+    pool(w, 2);
+    let s = w.process();
+    private(w, &s, AT, 2);
+    w.store(0, &s, AT, 1).unwrap();
+    assert_eq!(left(w), (1, 1));
+    // Also of what was not touched.
+    s.dont_need(AT, 2 * SIZE).unwrap();
+    assert_eq!(left(w), (2, 2));
+    w.check(&[&s], &[]);
+    let other = w.process();
+    assert_eq!(try_private(w, &other, AT, 1, None), Err(Error::NoMem));
+    assert_eq!(w.load(0, &s, AT), Ok(0));
+    assert_eq!(left(w), (1, 1));
+    // What a child has, too, is not dropped; the child has no reservation for it.
+    let child = w.adopt(s.fork().unwrap());
+    s.dont_need(AT, SIZE).unwrap();
+    assert_eq!(left(w), (1, 1));
+    w.check(&[&s, &child, &other], &[]);
+    child.dont_need(AT, SIZE).unwrap();
+    assert_eq!(left(w), (2, 1));
+    w.check(&[&s, &child, &other], &[]);
+    drop(child);
+    // Nor is a surplus page.
+    w.store(0, &s, huge(1), 1).unwrap();
+    w.mm.resize_hugetlb(DEFAULT, 0);
+    assert_eq!(w.mm.hugetlb(DEFAULT).surplus, 1);
+    s.dont_need(AT, 2 * SIZE).unwrap();
+    assert_eq!(left(w), (0, 0));
+    w.check(&[&s, &other], &[]);
+    drop((s, other));
+    pool(w, 0);
+}
+
 fn protection_is_kept_apart<F: PteFormat>(w: &World<F>) {
     pool(w, 3);
     let parent = w.process();
@@ -585,7 +620,7 @@ fn threads_unmap_beside<F: PteFormat>(w: &World<F>) {
     w.store(1, &s, huge(2), 1).unwrap();
     w.check(&[&s], &[]);
     s.dont_need(AT, SIZE).unwrap();
-    assert_eq!(left(w), (2, 1));
+    assert_eq!(left(w), (2, 2));
     assert_eq!(w.load(0, &s, AT), Ok(0));
     s.unmap(AT, 3 * SIZE).unwrap();
     assert_eq!(left(w), (2, 0));

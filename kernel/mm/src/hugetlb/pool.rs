@@ -102,6 +102,14 @@ impl Account {
         None
     }
 
+    /// Gives a page back and reserves it again; returns it if it was a surplus one, as
+    /// [`Self::give`].
+    pub fn give_reserved(&mut self, page: Pfn) -> Option<Pfn> {
+        let surplus = self.give(page);
+        self.reserved += u64::from(surplus.is_none());
+        surplus
+    }
+
     /// Whether a surplus page may come.
     pub fn may_add_surplus(&self) -> bool {
         self.surplus < self.overcommit
@@ -183,6 +191,18 @@ mod tests {
         assert_eq!(pool.give(own), Some(own));
         assert_eq!(pool.give(extra), None);
         assert_eq!(pool.figures().total, 1);
+    }
+
+    #[test]
+    fn what_is_given_back_reserved_is_for_nobody_else() {
+        let mut pool = pool(1);
+        let page = pool.take(false).unwrap();
+        assert_eq!(pool.give_reserved(page), None);
+        assert_eq!(pool.take(false), None);
+        let page = pool.take(true).unwrap();
+        pool.disown(0);
+        assert_eq!(pool.give_reserved(page), Some(page));
+        assert_eq!(pool.figures(), Figures::default());
     }
 
     #[test]

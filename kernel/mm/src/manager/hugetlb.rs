@@ -7,6 +7,7 @@ use crate::arch::Machine;
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::hugetlb::Figures;
+use crate::hugetlb::pool::Account;
 use alloc::vec::Vec;
 
 impl<M: Machine> Mm<M> {
@@ -90,12 +91,21 @@ impl<M: Machine> Mm<M> {
     /// Takes back a page whose last reference is gone.
     #[cold]
     pub(super) fn give_huge(&self, page: Pfn) {
+        self.take_back_huge(page, Account::give);
+    }
+    /// Drops a plain reference to a private page, and with the last one reserves the page again,
+    /// unless it is a surplus one. Returns whether it is reserved.
+    pub(crate) fn give_huge_reserved(&self, page: Pfn, order: Order) -> bool {
+        self.sub_plain(page, order) && self.take_back_huge(page, Account::give_reserved)
+    }
+    /// Takes a page back as `give` says; returns whether it stays in the pool.
+    fn take_back_huge(&self, page: Pfn, give: fn(&mut Account, Pfn) -> Option<Pfn>) -> bool {
         let meta = self.frames().get(page);
         let order = meta.order();
         assert!(meta.refs() == 0, "{page:?} has references: {meta:?}");
         meta.set(Kind::Hugetlb, order);
-        let surplus = self.hugetlb.of(order).lock().give(page);
-        surplus.into_iter().for_each(|page| self.free_huge(page));
+        let surplus = give(&mut self.hugetlb.of(order).lock(), page);
+        surplus.map(|page| self.free_huge(page)).is_none()
     }
 
     /// Allocates a page for a pool.

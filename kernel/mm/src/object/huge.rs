@@ -224,6 +224,29 @@ impl<M: Machine> Object<M> {
         Ok(Folio::from_pfn(page))
     }
 
+    /// Takes back the page, with a plain reference, that a private mapping of the space `who` had
+    /// for the single page `index`. If nobody else has it, it is reserved for that space again.
+    pub(crate) fn take_back(&self, index: u64, who: Pfn, page: Pfn) {
+        let (order, index) = (self.order(), index >> self.order().0);
+        let mut inner = self.inner.lock();
+        let charge = |pool: &Arc<PagePool>| pool.take(order.pages());
+        let reserves = self.is_owned_by(who)
+            && !inner.claims.contains(&index)
+            // For the node of the set, which cannot fail.
+            && fallible::check().is_ok()
+            && self.pool.as_ref().is_none_or(charge);
+        if !reserves {
+            drop(inner);
+            if self.mm.sub_plain(page, order) {
+                self.mm.free(&[page]);
+            }
+        } else if self.mm.give_huge_reserved(page, order) {
+            inner.claims.insert(index);
+        } else {
+            self.left_pool(order.pages());
+        }
+    }
+
     /// Calls `f` with the single pages of huge ones in a range of indices.
     pub(super) fn for_each_part(
         &self,

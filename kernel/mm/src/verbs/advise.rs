@@ -81,11 +81,10 @@ impl<M: Machine> AddressSpace<M> {
             if let Some(why) = refusal(&self.mm, vma, advice) {
                 return Err(why);
             }
-            let droppable = vma.flags.contains(VmaFlags::DROPPABLE);
-            let part = vma.advised_part(part, advice)?;
-            if part.is_empty() {
-                return Ok(None);
+            if vma.flags.contains(VmaFlags::HUGETLB) {
+                return inner.advise_huge(slot, part, advice, budget);
             }
+            let droppable = vma.flags.contains(VmaFlags::DROPPABLE);
             match advice {
                 // There is no swap, and these need none.
                 Advice::PageOut if droppable => Ok(inner.drop_pages(slot, part, true, budget)?),

@@ -2,10 +2,12 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
+use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
 use crate::space::{Advice, Error, Locked};
-use crate::vma::{Taken, Vma, VmaFlags};
+use crate::table::Budget;
+use crate::vma::{Slot, Taken, Vma, VmaFlags};
 
 impl<M: Machine> Locked<'_, M> {
     /// EINVAL if an end of `range` lies in a huge page.
@@ -36,6 +38,57 @@ impl<M: Machine> Locked<'_, M> {
             .for_each(|vma| vma.unclaim_huge(self.space.root()));
     }
 
+    /// Page advice about a part of an area of huge pages, within the budget; returns where the rest
+    /// begins. EINVAL, as [`Vma::huge_part`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn advise_huge(
+        &mut self,
+        slot: Slot,
+        part: VirtRange,
+        advice: Advice,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, Error> {
+        let vma = self.vmas.get(slot);
+        let mut rest = vma.huge_part(part, advice)?;
+        if vma.shared() || vma.flags.contains(VmaFlags::NORESERVE) {
+            return Ok(self.drop_pages(slot, rest, true, budget)?);
+        }
+        let size = vma.huge_order().ok_or(Error::Inval)?.bytes();
+        while !rest.is_empty() {
+            let page = VirtRange::new(rest.start, rest.start + size);
+            if let Some(stopped) = self.drop_private_huge(slot, page, budget)? {
+                return Ok(Some(stopped));
+            }
+            rest.start = page.end;
+        }
+        Ok(None)
+    }
+
+    /// Drops a private huge page, or none. As in Linux, the space has it reserved again: what
+    /// MADV_DONTNEED gives back is for nobody else.
+    fn drop_private_huge(
+        &mut self,
+        slot: Slot,
+        page: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, Error> {
+        let (mm, who) = (self.mm(), self.space.root());
+        let leaf = self.root().lookup(page.start);
+        let block = leaf.map(|leaf| mm.frames().folio(leaf.pfn));
+        let kept = block.filter(|block| block.kind == Kind::Anon);
+        if let Some(Block { head, order, .. }) = kept {
+            // Up to the flush it must not be anybody's.
+            mm.add_plain(head, order);
+        }
+        let dropped = self.drop_pages(slot, page, true, budget);
+        let place = self.vmas.get(slot).object_page(page.start);
+        if let (Some(block), Some((object, index))) = (kept, place) {
+            object.take_back(index, who, block.head);
+        }
+        Ok(dropped?)
+    }
+
     /// Prepares the area of huge pages that was entered last at `start`. A private one has pages of
     /// its own from its first fault on, whatever that is.
     #[cold]
@@ -61,16 +114,8 @@ impl<M: Machine> Vma<M> {
         }
     }
 
-    /// The part of `part` that page advice is for: of huge pages, those that it covers whole.
-    /// EINVAL if it begins in one, or for advice that huge pages do not take.
-    #[inline(always)]
-    pub(super) fn advised_part(&self, part: VirtRange, advice: Advice) -> Result<VirtRange, Error> {
-        match self.flags.contains(VmaFlags::HUGETLB) {
-            true => self.huge_part(part, advice),
-            false => Ok(part),
-        }
-    }
-    #[cold]
+    /// The part of `part` that page advice is for: the pages that it covers whole. EINVAL if it
+    /// begins in one, or for advice that huge pages do not take.
     fn huge_part(&self, part: VirtRange, advice: Advice) -> Result<VirtRange, Error> {
         let size = self.huge_order().ok_or(Error::Inval)?.bytes();
         let drops = matches!(advice, Advice::DontNeed | Advice::DontNeedLocked);

@@ -21,10 +21,11 @@ impl Segment {
 
     /// Flags of a VMA of it.
     pub fn vma_flags(&self) -> VmaFlags {
-        match self.object.huge_order() {
-            Some(_) => VmaFlags::SHARED | VmaFlags::HUGETLB,
-            None => VmaFlags::SHARED,
-        }
+        let huge = self.object.huge_order().is_some();
+        let mut flags = VmaFlags::SHARED;
+        flags.set(VmaFlags::HUGETLB, huge);
+        flags.set(VmaFlags::NORESERVE, huge && self.no_reserve);
+        flags
     }
 }
 

@@ -92,6 +92,8 @@ pub struct Segment {
     /// Its maker: user, group and process.
     pub creator: (u32, u32, Pid),
     object: Arc<Object>,
+    /// SHM_NORESERVE.
+    no_reserve: bool,
     state: Lock<State, { ranks::SHM_SEGMENT }>,
 }
 
@@ -119,6 +121,7 @@ impl Segment {
             size: new.size,
             creator: (uid, gid, creator.pid()),
             object,
+            no_reserve: new.no_reserve,
             state: Lock::new(State {
                 uid,
                 gid,

@@ -14,7 +14,7 @@ use mm::object::Object;
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
 use mm::vma::{Backing, Prot, VmaFlags};
-use mm::{Advice, MapRequest, Place, Registration};
+use mm::{Advice, MapRequest, Offline, Place, Registration};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -604,6 +604,10 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             let at = hugetlb(w, p, VmaFlags::empty());
             w.store(0, p, at, 1).unwrap();
             p.unmap(at, DEFAULT.bytes()).unwrap();
+        })],
+        Mutant::FreeHwPoison => vec![blocks("frames out of use", |_, p| {
+            let offline = |at, how| p.offline(at, how, &mut |f| f(p));
+            offline(page(1), Offline::Hard).unwrap();
         })],
         Mutant::CutHugePages => vec![blocks("leaf is cut", |w, p| {
             let at = hugetlb(w, p, VmaFlags::empty());

@@ -4,7 +4,7 @@ mod common;
 
 use arch_sim::World;
 use common::*;
-use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Question, Resolution};
 use mm::hugetlb::DEFAULT;
@@ -40,6 +40,8 @@ on_both! {
     dropped_pages_are_asked_for_again
     pages_move_without_a_copy
 }
+
+const POISONED: Resolution = Resolution::Poisoned(Order(0));
 
 const MISSING: VmaFlags = VmaFlags::UFFD_MISSING;
 const WP: VmaFlags = VmaFlags::UFFD_WP;
@@ -154,14 +156,14 @@ fn poison_is_a_memory_error<F: PteFormat>(w: &World<F>) {
     register(&s, pages(0, 2), MISSING).unwrap();
     s.userfault_fill(pages(0, 1), page(0), Content::Poison, false)
         .unwrap();
-    assert_eq!(w.load(0, &s, page(0)), Err(Resolution::Poisoned));
-    assert_eq!(w.store(0, &s, page(0), 1), Err(Resolution::Poisoned));
+    assert_eq!(w.load(0, &s, page(0)), Err(POISONED));
+    assert_eq!(w.store(0, &s, page(0), 1), Err(POISONED));
     w.check(&[&s], &[]);
     // It stays when rights change and the monitor leaves, and goes with the page.
     s.protect(AT, 2 * PAGE_SIZE, Prot::READ).unwrap();
     s.protect(AT, 2 * PAGE_SIZE, RW).unwrap();
     s.userfault_unregister(pages(0, 2), MONITOR).unwrap();
-    assert_eq!(w.load(0, &s, page(0)), Err(Resolution::Poisoned));
+    assert_eq!(w.load(0, &s, page(0)), Err(POISONED));
     s.advise(AT, PAGE_SIZE, Advice::DontNeed).unwrap();
     assert_eq!(w.load(0, &s, page(0)), Ok(0));
     w.check(&[&s], &[]);
@@ -178,14 +180,14 @@ fn poison_outlives_its_monitor<F: PteFormat>(w: &World<F>) {
     s.userfault_unregister(pages(0, 2), MONITOR).unwrap();
     // Also in a child, whose table would be the parent's.
     let child = w.adopt(s.fork().unwrap());
-    assert_eq!(w.load(0, &child, page(0)), Err(Resolution::Poisoned));
+    assert_eq!(w.load(0, &child, page(0)), Err(POISONED));
     assert_eq!(w.load(0, &child, page(1)), Ok(1));
     w.check(&[&s, &child], &[]);
     // And where it becomes one with an area that has none.
     s.protect(page(1), 3 * PAGE_SIZE, Prot::READ).unwrap();
     s.protect(page(1), 3 * PAGE_SIZE, RW).unwrap();
     w.store(0, &s, page(1), 2).unwrap();
-    assert_eq!(w.store(0, &s, page(0), 2), Err(Resolution::Poisoned));
+    assert_eq!(w.store(0, &s, page(0), 2), Err(POISONED));
     w.check(&[&s, &child], &[]);
 }
 

@@ -93,7 +93,7 @@ pub use own::PageCount;
 pub use report::{EntryRun, EntryTo, SmapsWalk};
 pub use space::{
     AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
-    MapRequest, Mapped, Mdwe, PageInfo, Place, Rss, STACK_GUARD_GAP, Smaps, Usage,
+    MapRequest, Mapped, Mdwe, Offline, PageInfo, Place, Rss, STACK_GUARD_GAP, Smaps, Usage,
 };
 pub use stat::{ROWS as COUNTERS, Stats};
 pub use table::kernel::KernelSpace;

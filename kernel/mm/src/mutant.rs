@@ -116,6 +116,8 @@ mutants! {
     FreeHugePages,
     /// What cuts a huge page is not refused.
     CutHugePages,
+    /// A frame whose memory has failed is freed as any other.
+    FreeHwPoison,
     /// What was a page of zeros before the flush is dropped, whatever was written meanwhile.
     LookOnce,
     /// A CPU drains the page lists of others itself.

@@ -236,7 +236,7 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
             }
             Resolution::Denied => break denied(task, addr, access),
             Resolution::Bus => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
-            Resolution::Poisoned => break SigInfo::fault(SIGBUS, abi::BUS_MCEERR_AR, addr.0),
+            Resolution::Poisoned(order) => break SigInfo::memory_error(addr.0, order.bytes()),
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
                 attempt += 1;
             }

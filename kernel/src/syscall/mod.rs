@@ -23,6 +23,7 @@ mod time;
 mod unknown;
 mod usage;
 
+pub use memory::ENABLE_SOFT_OFFLINE;
 pub use unknown::unknown;
 
 use crate::arch::trap::UserContext;

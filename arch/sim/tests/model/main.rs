@@ -25,7 +25,7 @@ use mm::object::Object;
 use mm::switch::Switch;
 use mm::thp::{CollapseLimits, PMD_ORDER};
 use mm::vma::{Prot, VmaFlags};
-use mm::{Advice, Collapse, Error, Place};
+use mm::{Advice, Collapse, Error, Offline, Place};
 use page::{Area, Backed, Model, Page};
 use std::sync::Arc;
 use steps::{Shape, Step, What};
@@ -215,6 +215,7 @@ impl<F: PteFormat> Bench<F> {
                     process.split_deferred();
                 }
             }
+            Step::SoftOffline(p, n) => self.soft_offline(p as usize, n),
             Step::Pin(p, n, lasts) => self.pin(p as usize, n, lasts),
             Step::Unpin(n) => {
                 if !self.pins.is_empty() {
@@ -313,6 +314,19 @@ impl<F: PteFormat> Bench<F> {
                 expected.then(|| self.set(p, n, byte));
             }
             _ => unreachable!("not an access"),
+        }
+    }
+
+    /// Whether the page can be moved is not the model's to know: its contents stay.
+    fn soft_offline(&mut self, p: usize, n: u64) {
+        if let Some((_, model)) = &mut self.processes[p] {
+            model.grow_stack(n);
+        }
+        let spaces = || self.processes.iter().flatten().map(|(process, _)| process);
+        if let Some((process, _)) = &self.processes[p] {
+            let everywhere = &mut |f: &mut dyn FnMut(&Space<F>)| spaces().for_each(|s| f(s));
+            let result = process.offline(self.spot(n), Offline::Soft, everywhere);
+            assert_ne!(result, Err(Error::HwPoison));
         }
     }
 

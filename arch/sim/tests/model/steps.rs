@@ -112,6 +112,8 @@ pub enum Step {
     /// The 2 MiB around a page, by MADV_COLLAPSE or as khugepaged does.
     Collapse(u8, u64, bool),
     SplitDeferred(u8),
+    /// MADV_SOFT_OFFLINE of a page.
+    SoftOffline(u8, u64),
     /// A page is pinned, for long or as by a pipe.
     Pin(u8, u64, bool),
     /// One of the pins goes.
@@ -262,6 +264,7 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         2 => (p.clone(), at.clone(), prop::bool::weighted(0.8)).prop_map(|(p, a, l)| Step::Pin(p, a, l)),
         1 => any::<usize>().prop_map(Step::Unpin),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Split(p, a, n)),
+        1 => (p.clone(), at.clone()).prop_map(|(p, a)| Step::SoftOffline(p, a)),
         2 => p.clone().prop_map(Step::ClearDirty),
         1 => (p.clone(), at.clone(), len.clone(), any::<bool>()).prop_map(|(p, a, n, f)| Step::Lock(p, a, n, f)),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Unlock(p, a, n)),

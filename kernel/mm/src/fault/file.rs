@@ -16,6 +16,15 @@ use alloc::sync::Arc;
 /// Fault-around window: 16 pages (Linux: fault_around_bytes).
 const AROUND: Order = Order(4);
 
+/// Why an object has no page at `index`.
+#[cold]
+pub(super) fn absent<M: Machine>(object: &Object<M>, index: u64) -> Resolution {
+    match object.cannot_map(index) {
+        true => Resolution::Poisoned(object.huge_order().unwrap_or_default()),
+        false => Resolution::Bus,
+    }
+}
+
 impl<M: Machine> Fault<'_, M> {
     /// Maps the object's page, or a copy for a private write.
     pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
@@ -27,7 +36,7 @@ impl<M: Machine> Fault<'_, M> {
             .object_page(self.va)
             .map(|(o, i)| (o.clone(), i))
             .ok_or(Resolution::NotMapped)?;
-        let page = object.page(index)?.ok_or(Resolution::Bus)?;
+        let page = object.page(index)?.ok_or_else(|| absent(&object, index))?;
         let private_write = self.access == Access::Write && !self.vma.shared();
         let folio = if private_write {
             let copy = Folio::copy_of(self.mm, page.pfn());

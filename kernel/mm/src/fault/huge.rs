@@ -1,6 +1,7 @@
 //! Faults on huge pages ([`crate::hugetlb`]). They fill and copy under the lock of the space: a
 //! program with huge pages has few faults.
 
+use super::file::absent;
 use super::resolve::{Fault, Reach, Stop};
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, Pfn};
@@ -41,8 +42,11 @@ impl<M: Machine> Fault<'_, M> {
         let level = level_of(object.huge_order().unwrap_or_default());
         cursor.prepare(level)?;
         let page = match self.vma.shared() {
-            true => object.huge_page(index)?.ok_or(Resolution::Bus)?,
+            true => object
+                .huge_page(index)?
+                .ok_or_else(|| absent(&object, index))?,
             false => match object.below(index) {
+                Below::HwPoison => return Err(Resolution::Poisoned(level.order()).into()),
                 Below::End => return Err(Resolution::Bus.into()),
                 Below::Page(page) if self.access != Access::Write => page,
                 below => {

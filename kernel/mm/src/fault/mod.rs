@@ -17,6 +17,7 @@ mod resolve;
 mod stack;
 mod userfault;
 
+use crate::addr::Order;
 pub(crate) use beside::only_entries;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
@@ -47,8 +48,9 @@ pub enum Resolution {
     Denied,
     /// SIGBUS, BUS_ADRERR: past the end of the object.
     Bus,
-    /// SIGBUS, BUS_MCEERR_AR: a page that UFFDIO_POISON took away.
-    Poisoned,
+    /// SIGBUS, BUS_MCEERR_AR: the memory of the page, of this order, has failed, or UFFDIO_POISON
+    /// took it away.
+    Poisoned(Order),
     /// The VMA's monitor decides ([`crate::AddressSpace::asked`]); to be tried again then.
     Asks,
     /// Out of memory: for the OOM killer.

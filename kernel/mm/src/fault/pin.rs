@@ -45,19 +45,9 @@ impl<M: Machine> AddressSpace<M> {
 
     fn pin_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
-        let page = addr.align_down(PAGE_SIZE);
-        let pfn = loop {
-            // A pin keeps the old contents on a later write: the entry must be private to be
-            // write-protected.
-            inner.edit(|edit| edit.unshare(page, Reserve::User))?;
-            let turn = inner.turn();
-            check_key(&inner, addr, Access::Read)?;
-            let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;
-            // A fork may have shared the table while the lock was released.
-            if inner.turn() == turn {
-                break pfn;
-            }
-        };
+        // A pin keeps the old contents on a later write: the entry must be private to be
+        // write-protected.
+        let pfn = inner.resolve_unshared(addr)?;
         let Block { head, kind, order } = self.mm.frames().folio(pfn);
         let (folio, pfn) = match kind {
             // The huge zero page may be freed with its last mapping; the small one is equal.
@@ -69,6 +59,20 @@ impl<M: Machine> AddressSpace<M> {
             _ => (Some(Folio::share(&self.mm, head).into_pfn()), pfn),
         };
         Ok(self.pinned(folio, pfn, false))
+    }
+
+    /// Calls `f` with the page of `addr`, which is in a table of its own, faulted in as for a
+    /// user's read, under the lock. May wait as [`Self::pin`] does.
+    pub(crate) fn with_page<R>(
+        &self,
+        addr: VirtAddr,
+        mut f: impl FnMut(&mut Locked<'_, M>, Pfn) -> R,
+    ) -> Result<R, Resolution> {
+        self.after_claim(|| {
+            let mut inner = self.lock();
+            let pfn = inner.resolve_unshared(addr)?;
+            Ok(f(&mut inner, pfn))
+        })
     }
 
     fn pin_lasting_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
@@ -111,6 +115,24 @@ fn check_key<M: Machine>(
     }
 }
 
+impl<M: Machine> Locked<'_, M> {
+    /// Makes a read of `addr` possible, as far as the running thread's keys say, too, by a table
+    /// that no other space has.
+    fn resolve_unshared(&mut self, addr: VirtAddr) -> Result<Pfn, Resolution> {
+        let page = addr.align_down(PAGE_SIZE);
+        loop {
+            self.edit(|edit| edit.unshare(page, Reserve::User))?;
+            let turn = self.turn();
+            check_key(self, addr, Access::Read)?;
+            let pfn = resolve(self, Request::new(addr, Access::Read))?;
+            // A fork may have shared the table while the lock was released.
+            if self.turn() == turn {
+                return Ok(pfn);
+            }
+        }
+    }
+}
+
 impl<M: Machine> Pin<M> {
     /// Copies bytes of the page from `offset` on; `offset + into.len()` is at most a page.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
@@ -135,8 +157,20 @@ impl<M: Machine> Drop for Pin<M> {
         self.mm.add_pins(-1);
         let (kind, order) = self.mm.frames().get(head).kind_and_order();
         if kind != Kind::Anon {
-            return Folio::from_pfn(head).free(&self.mm);
+            Folio::from_pfn(head).free(&self.mm);
+        } else {
+            self.drop_private(head, order);
         }
+        // Afterwards: whoever marks it looks for references then.
+        if self.mm.frames().get(self.pfn).is_hwpoison() {
+            self.mm.unpinned(self.pfn);
+        }
+    }
+}
+
+impl<M: Machine> Pin<M> {
+    /// Drops the pin of a private folio.
+    fn drop_private(&self, head: Pfn, order: Order) {
         let last = match self.lasts {
             true => self.mm.sub_long_term(self.pfn),
             false => self.mm.sub_plain(head, order),

@@ -1,5 +1,6 @@
 //! Faults in VMAs that a userfaultfd monitors: what is asked, and what needs no answer.
 
+use super::file::absent;
 use super::huge::Filled;
 use super::resolve::{Attempt, Fault, Request, Stop, allowed, attempt, attrs, resolve};
 use super::{Access, Resolution};
@@ -197,7 +198,10 @@ impl<M: Machine> Marked<'_, M> {
         let marker = leaf.as_ref().and_then(|leaf| Marker::of(leaf.attrs));
         match marker {
             Some(Marker::Guard) => return Err(Resolution::Guard),
-            Some(Marker::Poison) => return Err(Resolution::Poisoned),
+            Some(Marker::Poison) => {
+                let order = self.vma.huge_order().unwrap_or_default();
+                return Err(Resolution::Poisoned(order));
+            }
             _ => {}
         }
         let (va, access) = (self.cursor.va(), self.request.access);
@@ -245,7 +249,8 @@ impl<M: Machine> Marked<'_, M> {
             mm.count(Event::ZeroPage, 1);
             return Ok(mm.zero_page());
         };
-        let page = object.page(index)?.ok_or(Resolution::Bus)?.into_pfn();
+        let page = object.page(index)?.ok_or_else(|| absent(object, index))?;
+        let page = page.into_pfn();
         self.cursor.take_marker();
         self.cursor.install_page(page, attrs);
         self.rss.add(self.vma, 0, 1);

@@ -152,6 +152,16 @@ impl Allocator {
         self.keep(&self.table, &self.cpus[cpu], pfn, kind, order);
     }
 
+    /// Takes a frame in use, which is a block without references, out of use for good.
+    pub(crate) fn retire(&self, cpu: usize, pfn: Pfn) {
+        let (kind, order) = unused(&self.table, pfn);
+        assert!(order == Order(0), "{pfn:?} is retired with its block");
+        let local = &self.cpus[cpu];
+        add(&local.freed[kind as usize], 1);
+        add(&local.allocated[Kind::HwPoison as usize], 1);
+        self.table.get(pfn).set(Kind::HwPoison, Order(0));
+    }
+
     /// Frees a block to its list or to its zone.
     #[inline(always)]
     fn keep(&self, table: &FrameTable, local: &Local, pfn: Pfn, kind: Kind, order: Order) {

@@ -109,6 +109,11 @@ impl Account {
         self.reserved += u64::from(surplus.is_none());
         surplus
     }
+    /// Takes note that a page in use is gone for good.
+    pub fn lose(&mut self) {
+        self.surplus = self.surplus.saturating_sub(1);
+        self.total -= 1;
+    }
 
     /// Whether a surplus page may come.
     pub fn may_add_surplus(&self) -> bool {
@@ -220,6 +225,19 @@ mod tests {
         assert!(pool.adopt_surplus(1));
         assert!(!pool.adopt_surplus(2));
         assert_eq!(pool.figures().surplus, 0);
+    }
+
+    #[test]
+    fn a_page_in_use_is_lost() {
+        let mut pool = pool(2);
+        assert!(pool.take(false).is_some());
+        pool.lose();
+        let figures = pool.figures();
+        assert_eq!((figures.total, figures.free, figures.surplus), (1, 1, 0));
+        pool.disown(0);
+        assert!(pool.take(false).is_some());
+        pool.lose();
+        assert_eq!(pool.figures(), Figures::default());
     }
 
     #[test]

@@ -103,6 +103,11 @@ impl<M: Machine> Mm<M> {
         let meta = self.frames().get(page);
         let order = meta.order();
         assert!(meta.refs() == 0, "{page:?} has references: {meta:?}");
+        if meta.has_hwpoison() {
+            self.hugetlb.of(order).lock().lose();
+            self.dissolve_huge(page, order);
+            return false;
+        }
         meta.set(Kind::Hugetlb, order);
         let surplus = give(&mut self.hugetlb.of(order).lock(), page);
         surplus.map(|page| self.free_huge(page)).is_none()

@@ -17,6 +17,8 @@ pub struct FrameInfo {
     pub zeros: bool,
     /// Whether it is a huge page in use ([`crate::hugetlb`]).
     pub hugetlb: bool,
+    /// Whether this frame is out of use, or will be.
+    pub hwpoison: bool,
 }
 
 impl<M: Machine> Mm<M> {
@@ -34,6 +36,7 @@ impl<M: Machine> Mm<M> {
                 Kind::Anon | Kind::Object => self.references(block.head),
                 _ => 0,
             },
+            hwpoison: block.kind == Kind::HwPoison || self.frames().get(pfn).is_hwpoison(),
             hugetlb: self.frames().get(block.head).is_hugetlb(),
             zeros: [self.zero_page(), self.huge_zero_page()].contains(&block.head),
         })

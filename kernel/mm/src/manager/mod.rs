@@ -5,6 +5,7 @@ mod cpus;
 mod deferred;
 mod frames;
 mod hugetlb;
+mod hwpoison;
 mod inspect;
 mod loaded;
 mod long_term;
@@ -55,6 +56,8 @@ pub struct Mm<M: Machine> {
     switches: Switches,
     /// References that pins hold.
     pins: AtomicU64,
+    /// Frames out of use, or to be.
+    hwpoisoned: AtomicU64,
     // Each some hundred bytes: behind a pointer, all other words are near the first.
     hugetlb: Box<Pools>,
     asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
@@ -86,6 +89,8 @@ pub struct FrameCounts {
     pub kernel: u64,
     /// Huge pages, used or not ([`crate::hugetlb`]).
     pub hugetlb: u64,
+    /// Out of use for good, each alone ([`Mm::hwpoisoned`] counts those in use, too).
+    pub hwpoison: u64,
 }
 
 impl<M: Machine> Mm<M> {
@@ -131,6 +136,7 @@ impl<M: Machine> Mm<M> {
             thp: Thp::new(cpus),
             switches,
             pins: AtomicU64::new(0),
+            hwpoisoned: AtomicU64::new(0),
             hugetlb: Box::new(Pools::new()),
             asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
             ids: Box::new(Apart(Lock::new(Ids::new()))),
@@ -322,6 +328,7 @@ impl<M: Machine> Mm<M> {
             // The page may have come, or become idle, since its frames were counted.
             kernel: of(Kind::Kernel).saturating_sub(idle),
             hugetlb: of(Kind::Hugetlb),
+            hwpoison: of(Kind::HwPoison),
         }
     }
     /// Frames the allocator was given at boot.

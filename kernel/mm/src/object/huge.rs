@@ -38,6 +38,8 @@ pub(crate) enum Below {
     Page(Folio),
     /// Zeros.
     Hole,
+    /// Its memory has failed.
+    HwPoison,
     /// The file has ended.
     End,
 }
@@ -63,6 +65,12 @@ impl<M: Machine> Object<M> {
     #[inline]
     pub fn huge_order(&self) -> Option<Order> {
         Some(self.huge.as_ref()?.order)
+    }
+    /// As [`Object::file_object`].
+    pub(crate) fn owner_of_pages(self: &Arc<Self>) -> Arc<Self> {
+        let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
+        let below = private.and_then(|private| private.below.as_ref());
+        below.unwrap_or(self).clone()
     }
     /// The object that has the pages: of a private mapping of huge pages the file's.
     pub fn file_object(&self) -> &Self {
@@ -186,11 +194,14 @@ impl<M: Machine> Object<M> {
     }
 
     /// A reference to the huge page that backs the single page `index`, made if it is a hole;
-    /// `None` past the end, and when there is no huge page left.
+    /// `None` past the end, when there is no huge page left, and if memory of it has failed.
     pub(crate) fn huge_page(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
         let index = index >> self.order().0;
         let mut inner = self.inner.lock();
         if index >= inner.len.div_ceil(1 << self.shift()) {
+            return Ok(None);
+        }
+        if self.has_hwpoison(&inner, index) {
             return Ok(None);
         }
         let page = self.page_in(&mut inner, index, false)?;
@@ -202,6 +213,7 @@ impl<M: Machine> Object<M> {
         self.look(index, |found| match found {
             Found::Page(page) => Below::Page(Folio::share(&self.mm, page)),
             Found::Hole => Below::Hole,
+            Found::HwPoison => Below::HwPoison,
             Found::End => Below::End,
         })
     }

@@ -2,6 +2,7 @@
 //! address_space).
 
 mod huge;
+mod hwpoison;
 mod pool;
 mod unmapped;
 
@@ -14,7 +15,7 @@ use crate::folio::Folio;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::sync::{Lock, rank};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::ops::Range;
 pub(crate) use huge::Below;
@@ -26,12 +27,16 @@ struct ObjectPages {
     /// Each frame here carries one reference. By index in pages of the object's order.
     pages: BTreeMap<u64, Pfn>,
     claims: Claims,
+    /// Single pages whose memory has failed. Those of huge pages are in `pages` nevertheless.
+    hwpoison: BTreeSet<u64>,
 }
 
 /// What there is at an index.
 enum Found {
     Page(Pfn),
     Hole,
+    /// Its memory has failed.
+    HwPoison,
     /// Nothing: the object has ended.
     End,
 }
@@ -80,6 +85,7 @@ impl<M: Machine> Object<M> {
                 len: 0,
                 pages: BTreeMap::new(),
                 claims: Claims::new(),
+                hwpoison: BTreeSet::new(),
             }),
         })
     }
@@ -134,10 +140,12 @@ impl<M: Machine> Object<M> {
         true
     }
 
-    /// Copies out what is there from `offset`, up to the end; returns how many bytes.
+    /// Copies out what is there from `offset`, up to the end or a page whose memory has failed;
+    /// returns how many bytes.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
         let inner = self.inner.lock();
         let n = (into.len() as u64).min(inner.len.saturating_sub(offset));
+        let n = inner.intact(offset, n);
         let mut done = 0;
         for (index, inside, len) in pieces(offset, n, self.shift()) {
             let part = &mut into[done..done + len as usize];
@@ -171,7 +179,12 @@ impl<M: Machine> Object<M> {
 
     /// Frames that it holds (st_blocks, RSS of tmpfs).
     pub fn pages(&self) -> u64 {
-        (self.inner.lock().pages.len() as u64) << self.order().0
+        let inner = self.inner.lock();
+        let lost = match self.huge {
+            None => inner.hwpoison.len(),
+            Some(_) => 0,
+        };
+        ((inner.pages.len() + lost) as u64) << self.order().0
     }
 
     /// One step that drops some pages wholly inside the byte range and, at last, zeroes the partial
@@ -200,7 +213,8 @@ impl<M: Machine> Object<M> {
     fn drop_some(&self, inner: &mut ObjectPages, range: Range<u64>) -> bool {
         for _ in 0..STEP {
             let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
-                self.unclaim(inner, range);
+                self.unclaim(inner, range.clone());
+                self.forget_hwpoison(inner, range);
                 return true;
             };
             self.drop_pages(inner.pages.remove(&index));
@@ -221,7 +235,7 @@ impl<M: Machine> Object<M> {
         );
         let mut fresh = alloc::vec::Vec::new();
         for index in first..end {
-            if inner.pages.contains_key(&index) {
+            if inner.pages.contains_key(&index) || inner.hwpoison.contains(&index) {
                 continue;
             }
             let pushed = fallible::push(&mut fresh, index).is_ok();
@@ -234,7 +248,7 @@ impl<M: Machine> Object<M> {
     }
 
     /// A reference to the page at `index`, allocated if it is a hole; `Ok(None)` at or past the end
-    /// of the object, and for a hole when the pool is used up.
+    /// of the object, for a hole when the pool is used up, and for a page whose memory has failed.
     pub(crate) fn page(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
         let mut inner = self.inner.lock();
         if index >= inner.len.div_ceil(PAGE_SIZE) {
@@ -269,6 +283,7 @@ impl<M: Machine> Object<M> {
         let (file, index) = (self.file_object(), index >> self.order().0);
         let inner = file.inner.lock();
         let found = match inner.pages.get(&index) {
+            _ if file.has_hwpoison(&inner, index) => Found::HwPoison,
             Some(pfn) => Found::Page(*pfn),
             None if self.is_endless() => Found::Hole,
             None if index < inner.len.div_ceil(1 << self.shift()) => Found::Hole,
@@ -324,7 +339,8 @@ impl<M: Machine> Object<M> {
         }
     }
 
-    /// The page at `index`, allocated if it is a hole; `None` when the pool is used up.
+    /// The page at `index`, allocated if it is a hole; `None` when the pool is used up, or its
+    /// memory has failed.
     fn page_in(
         &self,
         inner: &mut ObjectPages,
@@ -336,6 +352,9 @@ impl<M: Machine> Object<M> {
         }
         if let Some(huge) = &self.huge {
             return self.huge_page_in(huge, inner, index);
+        }
+        if inner.hwpoison.contains(&index) {
+            return Ok(None);
         }
         // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very
         // many pages.
@@ -384,7 +403,11 @@ impl<M: Machine> Drop for Object<M> {
         let inner = self.inner.get_mut();
         let pages = core::mem::take(&mut inner.pages);
         let claims = core::mem::take(&mut inner.claims);
+        let lost = inner.hwpoison.len() as u64;
         self.drop_pages(pages.into_values());
+        if self.huge.is_none() {
+            self.left_pool(lost);
+        }
         if !mutant::on(Mutant::KeepReservations) {
             self.drop_claims(claims.len() as u64);
         }

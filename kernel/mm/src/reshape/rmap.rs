@@ -65,6 +65,26 @@ impl<M: Machine> Locked<'_, M> {
         found == references && references > 0
     }
 
+    /// Where this space maps a private folio of one leaf, which it does once at most. Searches
+    /// beyond the last known address only if it is not there.
+    pub(crate) fn place_of(&self, head: Pfn) -> Option<VirtAddr> {
+        let meta = self.mm().frames().get(head);
+        let near = user_pages::<M>(meta.anon().index().start(), meta.order().bytes());
+        let mut found = None;
+        if let Some(range) = near {
+            self.mappings_in(range, head, &mut |leaf| found = Some(leaf.va));
+        }
+        if found.is_none() {
+            let of_folio = maps(self.mm(), head);
+            self.private_leaves(&mut |leaf| {
+                if of_folio(&leaf) {
+                    found = Some(leaf.va);
+                }
+            });
+        }
+        found
+    }
+
     /// Calls `f` for each leaf in `range` that maps the private folio; returns the number of pages.
     pub(super) fn mappings_in(&self, range: VirtRange, head: Pfn, f: &mut impl FnMut(Leaf)) -> u64 {
         let (of_folio, mut found) = (maps(self.mm(), head), 0);

@@ -12,6 +12,7 @@ use crate::manager::Mm;
 use crate::own::{Account, By, Owner};
 use crate::space::{AddressSpace, Locked, user_pages};
 use crate::stat::Event;
+use crate::table::Leaf;
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 
 impl<M: Machine> AddressSpace<M> {
@@ -84,6 +85,15 @@ impl<M: Machine> Locked<'_, M> {
             }
         }
         (at < range.end).then_some(at)
+    }
+
+    /// Splits the folio of a private page to single pages. Returns whether it is one then: not if
+    /// others have the folio, too.
+    pub(crate) fn split_around(&mut self, page: &Leaf) -> bool {
+        let Block { head, order, .. } = self.mm().frames().folio(page.pfn);
+        let start = page.va.0.checked_sub((page.pfn - head) * PAGE_SIZE);
+        let mut split = |start| self.split_mapped(head, VirtAddr(start), Order(0));
+        order == Order(0) || start.and_then(&mut split).is_some()
     }
 
     /// Splits the exclusive folios on the queue.

@@ -15,8 +15,8 @@ pub(crate) use locked::{Locked, gathered};
 pub(crate) use shared::Reading;
 pub(crate) use steps::AREA;
 pub use types::{
-    Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, Mdwe, PageInfo,
-    Place, Smaps, Usage,
+    Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, Mdwe, Offline,
+    PageInfo, Place, Smaps, Usage,
 };
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};

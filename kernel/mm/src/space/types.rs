@@ -28,6 +28,8 @@ pub enum Error {
     NoEnt,
     /// EBUSY
     Busy,
+    /// EHWPOISON
+    HwPoison,
     /// The thread is to end; the rest was not done.
     Interrupted,
 }
@@ -105,9 +107,20 @@ pub enum Advice {
     Collapse,
     GuardInstall,
     GuardRemove,
+    /// MADV_HWPOISON and MADV_SOFT_OFFLINE: [`crate::AddressSpace::offline`].
+    Offline(Offline),
     Remove,
     Mergeable,
     Unmergeable,
+}
+
+/// How a page goes out of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offline {
+    /// MADV_HWPOISON: at once, and its contents are lost.
+    Hard,
+    /// MADV_SOFT_OFFLINE: what it holds goes to another page first.
+    Soft,
 }
 
 /// Result of a collapse of 2 MiB into one folio.

@@ -28,10 +28,18 @@ impl<M: Machine> Edit<'_, '_, M> {
     /// Installs guards in `range`, which lies under one PMD entry and is empty. No flush: absent
     /// entries are not cached. Out of memory for a table: no change.
     pub fn guard(&mut self, range: VirtRange, budget: &mut Budget) -> Result<(), OutOfMemory> {
+        self.markers(range, Marker::Guard)?;
+        budget.take(budget::TABLE + range.pages() as u32);
+        Ok(())
+    }
+    /// Installs poison in the same way, in the place of a page or of a huge page.
+    pub fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+        self.markers(range, Marker::Poison)
+    }
+    fn markers(&mut self, range: VirtRange, marker: Marker) -> Result<(), OutOfMemory> {
         let mut cursor = Cursor::new(self.mm(), self.space, range.start);
         cursor.prepare(Level::Pte)?;
-        cursor.node.ptes().guard(range);
-        budget.take(budget::TABLE + range.pages() as u32);
+        cursor.node.ptes().install_markers(range, marker);
         Ok(())
     }
 
@@ -50,15 +58,15 @@ impl<M: Machine> Edit<'_, '_, M> {
 }
 
 impl<M: Machine> PteTable<'_, M> {
-    /// Writes guards over the absent entries of `part`.
-    fn guard(self, part: VirtRange) {
+    /// Writes markers over the absent entries of `part`.
+    fn install_markers(self, part: VirtRange, marker: Marker) {
         let span = self.indices(part);
         debug_assert!(
             self.all_absent(span.start, span.len()),
             "{part:?} is mapped"
         );
         for index in span {
-            self.write_leaf(index, self.mm.zero_page(), Marker::Guard.attrs());
+            self.write_leaf(index, self.mm.zero_page(), marker.attrs());
         }
         self.gained(part.pages() as u32);
         share::note_zeros(self);

@@ -27,7 +27,11 @@ impl<M: Machine> AddressSpace<M> {
     /// MADV_REMOVE of memory that is not shared or could not be made writable; EPERM: it would
     /// discard what is sealed.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
-        if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
+        if !start.is_aligned(PAGE_SIZE)
+            || matches!(
+                advice,
+                Advice::Mergeable | Advice::Unmergeable | Advice::Offline(_)
+            )
         {
             return Err(Error::Inval);
         }

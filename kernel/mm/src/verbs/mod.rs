@@ -9,6 +9,7 @@ mod exec_gain;
 mod fork;
 mod guard;
 mod huge;
+mod hwpoison;
 mod keys;
 mod lock;
 mod map;

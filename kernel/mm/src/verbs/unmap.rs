@@ -49,11 +49,29 @@ impl<M: Machine> AddressSpace<M> {
             end: end >> size.0 << size.0,
             // As in Linux, private copies of huge pages go with a hole, too.
             keep_copies: keep_copies && object.huge_order().is_none(),
+            moves: false,
         };
-        if pages.from >= pages.end {
-            return;
+        if pages.from < pages.end {
+            self.zap_pages(&pages);
         }
-        let step = |at| self.lock().zap_object(&pages, at);
+    }
+
+    /// Unmaps the object's page, of its size, that backs the single page `index`; private copies
+    /// stay. `moves`: it will be back, so that what was written must say so (soft-dirty).
+    pub(super) fn zap_object_page(&self, object: &Arc<Object<M>>, index: u64, moves: bool) {
+        let size = object.huge_order().unwrap_or_default().pages();
+        let from = index / size * size;
+        self.zap_pages(&Pages {
+            object,
+            from,
+            end: from + size,
+            keep_copies: true,
+            moves,
+        });
+    }
+
+    fn zap_pages(&self, pages: &Pages<'_, M>) {
+        let step = |at| self.lock().zap_object(pages, at);
         let mut next = step(VirtAddr(0));
         while let Some(at) = next {
             // No early end: the object has changed already, so its pages must not stay mapped.
@@ -98,6 +116,7 @@ struct Pages<'a, M: Machine> {
     from: u64,
     end: u64,
     keep_copies: bool,
+    moves: bool,
 }
 
 impl<M: Machine> Areas<'_, M> {
@@ -219,7 +238,7 @@ impl<M: Machine> Locked<'_, M> {
         let Inner {
             vmas, table, rss, ..
         } = &mut **self;
-        let mut stopped = None;
+        let (mut stopped, mut untracked) = (None, None);
         for vma in vmas.iter_in(VirtRange::new(start, M::Pte::USER_END)) {
             if !budget.take(1) {
                 stopped = Some(vma.range.start.max(start));
@@ -245,11 +264,19 @@ impl<M: Machine> Locked<'_, M> {
             };
             rss.sub(vma, &zap);
             budget = zap.budget;
+            if pages.moves && zap.object > 0 && vma.flags.contains(VmaFlags::TRACKED) {
+                // The entry is gone that said whether it was written: all of the VMA was.
+                untracked = Some(vma.range.start);
+                stopped = stopped.or(Some(vma.range.end));
+            }
             if stopped.is_some() {
                 break;
             }
         }
         gather.finish();
+        if let Some(slot) = untracked.and_then(|at| self.vmas.find(at)) {
+            self.vmas.get_mut(slot).flags -= VmaFlags::TRACKED;
+        }
         stopped
     }
 }

@@ -59,6 +59,8 @@ pub enum Fields {
     Fault {
         /// si_addr
         addr: u64,
+        /// si_addr_lsb: log2 of the bytes that are lost, of a memory error
+        lsb: u16,
         /// si_pkey, of a fault by a protection key
         key: u8,
     },
@@ -79,7 +81,11 @@ impl SigInfo {
         Self {
             signo,
             code: code as i32,
-            fields: Fields::Fault { addr, key: 0 },
+            fields: Fields::Fault {
+                addr,
+                lsb: 0,
+                key: 0,
+            },
         }
     }
 
@@ -88,7 +94,18 @@ impl SigInfo {
         Self {
             signo: SIGSEGV,
             code: abi::SEGV_PKUERR as i32,
-            fields: Fields::Fault { addr, key },
+            fields: Fields::Fault { addr, lsb: 0, key },
+        }
+    }
+
+    /// A memory error that the running thread met at `addr`: so many bytes are lost, a power of
+    /// two.
+    pub fn memory_error(addr: u64, bytes: u64) -> Self {
+        let lsb = bytes.trailing_zeros() as u16;
+        Self {
+            signo: SIGBUS,
+            code: abi::BUS_MCEERR_AR as i32,
+            fields: Fields::Fault { addr, lsb, key: 0 },
         }
     }
 
@@ -157,8 +174,9 @@ impl SigInfo {
                 put(32, &utime.to_ne_bytes());
                 put(40, &stime.to_ne_bytes());
             }
-            Fields::Fault { addr, key } => {
+            Fields::Fault { addr, lsb, key } => {
                 put(16, &addr.to_ne_bytes());
+                put(24, &lsb.to_ne_bytes());
                 put(32, &u32::from(key).to_ne_bytes());
             }
         }
@@ -206,8 +224,9 @@ impl SigInfo {
                 put(48, &value.to_ne_bytes());
                 None
             }
-            Fields::Fault { addr, .. } => {
+            Fields::Fault { addr, lsb, .. } => {
                 put(72, &addr.to_ne_bytes());
+                put(80, &lsb.to_ne_bytes());
                 None
             }
         };
@@ -283,12 +302,14 @@ mod tests {
             [12, 16, 40, 56, 64].map(|at| word(&ended, at)),
             [7, 8, 9, 10, 11]
         );
-        let at = Fields::Fault {
+        let fields = Fields::Fault {
             addr: 0x1234,
+            lsb: 21,
             key: 0,
         };
-        let fault = read(1, at);
-        assert_eq!((word(&fault, 12), word(&fault, 72)), (0, 0x1234));
+        let fault = read(1, fields);
+        let words = [12, 72, 80].map(|at| word(&fault, at));
+        assert_eq!(words, [0, 0x1234, 21]);
     }
 
     #[test]
@@ -305,5 +326,8 @@ mod tests {
         assert_eq!(fault.fault_addr(), 0x1234);
         assert_eq!(fault.to_bytes()[16..24], 0x1234u64.to_ne_bytes());
         assert_eq!(SigInfo::kernel(SIGSEGV).fault_addr(), 0);
+        let error = SigInfo::memory_error(0x5678, 4096);
+        assert_eq!(error.fault_addr(), 0x5678);
+        assert_eq!(error.to_bytes()[24..26], 12u16.to_ne_bytes());
     }
 }

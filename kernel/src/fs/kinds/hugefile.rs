@@ -15,7 +15,7 @@ use mm::hugetlb::{DEFAULT, SIZES};
 use mm::vma::Backing;
 
 /// f_type of hugetlbfs.
-const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
+pub const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
 
 /// The size that a flags word names by log2 of its bytes, in the bits from 26 on that MAP_HUGETLB
 /// and MFD_HUGETLB have in common; the default size if it names none. `None`: there is no such

@@ -145,8 +145,13 @@ impl Inode for RamFile {
 
 impl FileOps for RamFile {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        let n =
-            sink.fill(|done, buffer| Ok(self.object.read_at(at.position + done as u64, buffer)))?;
+        let n = sink.fill(|done, buffer| {
+            let position = at.position + done as u64;
+            match self.object.read_at(position, buffer) {
+                0 if self.object.is_hwpoison(position >> PAGE_SHIFT) => Err(Errno::EIO),
+                n => Ok(n),
+            }
+        })?;
         self.node.touch_accessed();
         Ok(n)
     }
@@ -173,9 +178,13 @@ impl FileOps for RamFile {
         let mut position = at.position;
         let n = source.drain(|bytes| {
             self.quota.check(self.more_pages(position, bytes.len()))?;
-            self.object
-                .write_at(position, bytes)
-                .map_err(|_| Errno::ENOSPC)?;
+            let written = self.object.write_at(position, bytes);
+            written.map_err(
+                |_| match self.object.has_lost(position, bytes.len() as u64) {
+                    true => Errno::EIO,
+                    false => Errno::ENOSPC,
+                },
+            )?;
             position += bytes.len() as u64;
             Ok(bytes.len())
         })?;

@@ -4,6 +4,7 @@ use super::{AtFlags, locate, locate_here, place_of, read_path};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
 use crate::base::user_ptr::{UserBytes, UserPtr, UserStr};
+use crate::fs::kinds::hugefile::HUGETLBFS_MAGIC;
 use crate::fs::open::io::Sink;
 use crate::fs::tree::clock::Time;
 use crate::fs::tree::inode::{FileKind, Inode};
@@ -225,9 +226,11 @@ pub fn fstatfs(task: &Task, fd: Fd, into: UserPtr<c::statfs>) -> Result<u64> {
 fn write_statfs(place: &Location, into: UserPtr<c::statfs>) -> Result<u64> {
     let fs = &place.mount.fs;
     let mut statfs: c::statfs = uaccess::zeroed();
-    statfs.f_type = fs.magic as _;
-    let huge = fs.quota.as_ref().and_then(|quota| quota.huge_order());
-    let block = huge.unwrap_or_default().bytes();
+    let file = place.inode.object().and_then(|object| object.huge_order());
+    // A memfd of huge pages is on no mount of such.
+    statfs.f_type = file.map_or(fs.magic, |_| HUGETLBFS_MAGIC) as _;
+    let quota = fs.quota.as_ref().and_then(|quota| quota.huge_order());
+    let block = file.or(quota).unwrap_or_default().bytes();
     statfs.f_bsize = block as _;
     statfs.f_frsize = block as _;
     statfs.f_namelen = NAME_MAX as _;

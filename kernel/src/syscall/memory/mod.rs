@@ -1,6 +1,7 @@
 //! mmap and its family: flags and arguments are checked here as the man pages say; the work is the
 //! memory manager's.
 
+mod hwpoison;
 mod keys;
 mod lock;
 mod map;
@@ -8,6 +9,7 @@ mod other;
 mod shm;
 mod userfault;
 
+pub use hwpoison::ENABLE_SOFT_OFFLINE;
 pub use keys::{pkey_alloc, pkey_free, pkey_mprotect};
 pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
 pub use map::mmap;
@@ -29,7 +31,7 @@ use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::{Key, PteFormat};
 use mm::vma::Prot;
-use mm::{Advice, RemapFlags};
+use mm::{Advice, Offline, RemapFlags};
 
 /// Start and length of a part of the caller's address space, in bytes, as the caller passed them.
 #[derive(Clone, Copy)]
@@ -191,15 +193,18 @@ pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result
         in_space(task, |space| space.dont_need(start, len))?;
         return Ok(0);
     }
-    in_space(task, |space| advise(space, start, len, advice))?;
+    in_space(task, |space| advise(task, space, start, len, advice))?;
     Ok(0)
 }
 
 // Out of line: MADV_DONTNEED would save its registers, too.
 #[inline(never)]
-fn advise(space: &AddressSpace, start: VirtAddr, len: u64, advice: Advice) -> Result {
+fn advise(task: &Task, space: &AddressSpace, start: VirtAddr, len: u64, advice: Advice) -> Result {
     let start = aligned(start)?;
     match advice {
+        Advice::Offline(how) => {
+            kernel_lock::with(|| hwpoison::offline(task, space, start, len, how))
+        }
         Advice::Remove => kernel_lock::with(|| punch(space, start, len)),
         _ => Ok(space.advise(start, len, advice)?),
     }
@@ -252,6 +257,8 @@ fn advice_of(number: u32) -> Option<Advice> {
         abi::MADV_COLLAPSE => Advice::Collapse,
         abi::MADV_GUARD_INSTALL => Advice::GuardInstall,
         abi::MADV_GUARD_REMOVE => Advice::GuardRemove,
+        abi::MADV_HWPOISON => Advice::Offline(Offline::Hard),
+        abi::MADV_SOFT_OFFLINE => Advice::Offline(Offline::Soft),
         _ => return None,
     })
 }

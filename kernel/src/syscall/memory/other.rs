@@ -54,7 +54,7 @@ pub fn process_madvise(
     if !own {
         may_advise(task, advice)?;
     }
-    let result = advise_all(&space, &ranges, advice);
+    let result = advise_all(task, &space, &ranges, advice);
     // It may be the last reference.
     task::end_space(space);
     result
@@ -72,10 +72,10 @@ fn may_advise(task: &Task, advice: Advice) -> Result {
     }
 }
 
-fn advise_all(space: &AddressSpace, ranges: &[IoVec], advice: Advice) -> Result<u64> {
+fn advise_all(task: &Task, space: &AddressSpace, ranges: &[IoVec], advice: Advice) -> Result<u64> {
     let mut done = 0;
     for &[start, len] in ranges {
-        match advise(space, VirtAddr(start), len, advice) {
+        match advise(task, space, VirtAddr(start), len, advice) {
             Err(why) if done == 0 => return Err(why),
             Err(_) => break,
             Ok(()) => done += len,

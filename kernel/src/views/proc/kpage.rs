@@ -94,6 +94,7 @@ const SWAPBACKED: u64 = 1 << 14;
 const COMPOUND_HEAD: u64 = 1 << 15;
 const COMPOUND_TAIL: u64 = 1 << 16;
 const HUGE: u64 = 1 << 17;
+const HWPOISON: u64 = 1 << 19;
 const NOPAGE: u64 = 1 << 20;
 const THP: u64 = 1 << 22;
 const ZERO_PAGE: u64 = 1 << 24;
@@ -114,7 +115,8 @@ fn flags(pfn: Pfn) -> u64 {
         Use::Kernel if info.zeros => ZERO_PAGE,
         _ => 0,
     };
-    what | compound(&info, pfn)
+    let bad = if info.hwpoison { HWPOISON } else { 0 };
+    what | bad | compound(&info, pfn)
 }
 
 fn compound(info: &FrameInfo, pfn: Pfn) -> u64 {

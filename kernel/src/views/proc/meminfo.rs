@@ -79,7 +79,7 @@ pub fn show(out: &mut Text) -> Result {
         ("VmallocUsed", stacks),
         ("VmallocChunk", 0),
         ("Percpu", 0),
-        ("HardwareCorrupted", 0),
+        ("HardwareCorrupted", mm().hwpoisoned()),
         ("AnonHugePages", mm().thp().pmd_mappings() << PMD.0),
         ("ShmemHugePages", 0),
         ("ShmemPmdMapped", 0),

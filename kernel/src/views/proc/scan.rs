@@ -53,14 +53,14 @@ impl Categories {
     fn of(info: &PageInfo) -> Categories {
         let mut all = Categories::MAPPED;
         all.set(Categories::WRITTEN, !info.write_protected);
-        all.set(Categories::SWAPPED, info.marked);
+        all.set(Categories::SWAPPED, info.marked || info.guard);
         all.set(Categories::WPALLOWED, info.tracks_writes);
         all.set(Categories::FILE, info.file_or_shared);
         all.set(Categories::PRESENT, info.present);
         all.set(Categories::PFNZERO, info.zero_page);
         all.set(Categories::HUGE, info.huge);
         all.set(Categories::SOFT_DIRTY, info.soft_dirty);
-        all.set(Categories::SWAPPED | Categories::GUARD, info.guard);
+        all.set(Categories::GUARD, info.guard);
         all
     }
 }

@@ -11,6 +11,7 @@ use crate::fs::kinds::pseudo_tree::Tree;
 use crate::fs::tree::mount::MAX_MOUNTS;
 use crate::process::{shm, task};
 use crate::syscall;
+use crate::syscall::ENABLE_SOFT_OFFLINE;
 use crate::syscall::system::{self, RELEASE, VERSION};
 use alloc::sync::Arc;
 use core::fmt::Display;
@@ -49,6 +50,12 @@ fn virtual_memory(tree: &Tree) {
     number(tree, "sys/vm/compaction_proactiveness", 20, 0..=100);
     constant(tree, "sys/vm/mmap_min_addr", MMAP_MIN_ADDR);
     hugetlb(tree);
+    setting(
+        tree,
+        "sys/vm/enable_soft_offline",
+        &ENABLE_SOFT_OFFLINE,
+        0..=1,
+    );
     constant(tree, "sys/vm/min_free_kbytes", 4096);
     constant(tree, "sys/vm/unprivileged_userfaultfd", 0);
     // Nothing is cached that could be dropped, nothing is swapped that could be compacted around.

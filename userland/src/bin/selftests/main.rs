@@ -30,6 +30,7 @@ mod guard;
 mod harness;
 mod helper;
 mod hugetlb;
+mod hwpoison;
 mod interpreter;
 mod machine;
 mod map;
@@ -151,6 +152,8 @@ const FAMILIES: &[&[Test]] = &[
     folio_split::TESTS,
     folio_figures::TESTS,
     owner::TESTS,
+    // Last: what it takes away is missing from then on.
+    hwpoison::TESTS,
 ];
 
 /// What QEMU's user-mode emulation of another machine does otherwise than a kernel

@@ -13,6 +13,8 @@
 //!       |                     | +------- drain ------+ +------- Allocator::free -----+            |
 //!       |                     | +------------ Buddy::free, for orders without a list -------------+
 //!       +---------------------+  Buddy::free, when the block becomes the tail of a larger one
+//!
+//!  in use ------> HwPoison: Allocator::retire, for good
 //! ```
 
 mod views;
@@ -44,11 +46,13 @@ pub enum Kind {
     Hugetlb = 6,
     /// Head of a free block that is in a CPU's list.
     Cached = 7,
+    /// Out of use for good (`manager::hwpoison`).
+    HwPoison = 8,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
 
     /// Whether the frame is allocated.
     #[inline]
@@ -69,6 +73,7 @@ impl Kind {
             5 => Kind::Object,
             6 => Kind::Hugetlb,
             7 => Kind::Cached,
+            8 => Kind::HwPoison,
             _ => Kind::Reserved,
         }
     }
@@ -89,7 +94,14 @@ const ENDED: u32 = 1 << 28;
 /// `state` has this bit while the block is a huge page in use: its frames go back to their pool.
 const HUGETLB: u32 = 1 << 27;
 
-const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND | ENDED | HUGETLB;
+/// `state` has this bit while the frame, which may be a tail, is in use and is to be retired by its
+/// last reference.
+const HWPOISON: u32 = 1 << 26;
+
+/// `state` has this bit while the block is a huge page with such a frame.
+const HAS_HWPOISON: u32 = 1 << 25;
+
+const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND | ENDED | HUGETLB | HWPOISON | HAS_HWPOISON;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller
 /// may hand in zeroed memory. Aligned, so that none lies in two cache lines.
@@ -156,6 +168,27 @@ impl FrameMeta {
     #[inline(always)]
     pub fn is_hugetlb(&self) -> bool {
         self.flag(HUGETLB)
+    }
+    /// Marks a frame in use as one that is to be retired.
+    pub(crate) fn set_hwpoison(&self) {
+        self.set_flag(HWPOISON, true);
+    }
+    /// Whether it is so marked, and still in use.
+    pub fn is_hwpoison(&self) -> bool {
+        self.flag(HWPOISON)
+    }
+    /// Takes the mark away; returns whether it was there: of several callers one finds it.
+    pub(crate) fn take_hwpoison(&self) -> bool {
+        let old = self.state.fetch_and(!HWPOISON, Ordering::Relaxed);
+        old & HWPOISON != 0
+    }
+    /// Marks a huge page in use as one with such a frame.
+    pub(crate) fn set_has_hwpoison(&self) {
+        self.set_flag(HAS_HWPOISON, true);
+    }
+    /// Whether it is a huge page with such a frame.
+    pub(crate) fn has_hwpoison(&self) -> bool {
+        self.flag(HAS_HWPOISON)
     }
     #[inline(always)]
     fn write(&self, kind: Kind, order: Order, flags: u32) {
@@ -266,6 +299,7 @@ impl FrameMeta {
         let what = match self.kind() {
             Kind::Free | Kind::Cached => "is free already",
             Kind::Reserved => "is not the first frame of a block",
+            Kind::HwPoison => "is out of use",
             found if found != kind => "is used otherwise",
             _ if self.order() != order => "has another order",
             _ => "has other references than the one that is dropped",

@@ -1,0 +1,288 @@
+//! MADV_HWPOISON and MADV_SOFT_OFFLINE: pages go out of use for good, as if their memory had
+//! failed, or were about to (hwpoison.rst).
+//!
+//! There is no reverse map: every space is asked for the page, as when a file is truncated. A
+//! private page that is lost leaves poison in the place of its entries, a lost page of an object is
+//! remembered there ([`crate::object`]). A page that is moved has a copy in each space, or in the
+//! object.
+
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Machine, PhysMem};
+use crate::fault::Resolution;
+use crate::folio::Folio;
+use crate::frame::zone::Reserve;
+use crate::frame::{Block, Kind};
+use crate::manager::OutOfMemory;
+use crate::object::Object;
+use crate::space::{AddressSpace, Error, Inner, Locked, Offline, gathered};
+use crate::stat::Event;
+use crate::table::{Budget, Cursor};
+use crate::vma::VmaFlags;
+use alloc::sync::Arc;
+
+/// How often all spaces are asked: a fork may have copied an entry to a space that was asked
+/// before.
+const ROUNDS: usize = 3;
+
+/// A page that is to go out of use.
+struct Victim<M: Machine> {
+    page: Pfn,
+    head: Pfn,
+    order: Order,
+    /// Where an object has it, by single pages; `None` for a private one, to which there is a plain
+    /// reference.
+    place: Option<(Arc<Object<M>>, u64)>,
+}
+
+/// Calls a function with every address space.
+type Everywhere<'a, M> = dyn FnMut(&mut dyn FnMut(&AddressSpace<M>)) + 'a;
+
+impl<M: Machine> AddressSpace<M> {
+    /// Takes the page at `at` out of use; returns the size of the folio that it was of. EFAULT: no
+    /// page is there; EHWPOISON: its memory has failed already; EBUSY: it is the page of zeros, or
+    /// others have it, too, so that its folio cannot be split or its contents not be moved; ENOMEM.
+    pub fn offline(
+        &self,
+        at: VirtAddr,
+        how: Offline,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<u64, Error> {
+        let (victim, size) = self.victim(at)?;
+        match (&victim.place, how) {
+            (None, Offline::Hard) => victim.lose(self, everywhere),
+            (None, Offline::Soft) => victim.leave(self, everywhere),
+            (Some((object, index)), Offline::Hard) => {
+                self.lose_page(&victim, object, *index, everywhere)
+            }
+            (Some((object, index)), Offline::Soft) => {
+                self.move_page(&victim, object, *index, everywhere)
+            }
+        }
+        .map(|()| size.bytes())
+    }
+
+    /// The page at `at`, faulted in as for a user's read, and the order of its folio, which is
+    /// split to single pages.
+    fn victim(&self, at: VirtAddr) -> Result<(Victim<M>, Order), Error> {
+        let found = self.with_page(at, |inner, page| {
+            let mm = inner.mm();
+            let Block { head, kind, order } = mm.frames().folio(page);
+            let huge = mm.frames().get(head).is_hugetlb();
+            let place = match kind {
+                Kind::Object => inner.vmas.find(at).and_then(|slot| {
+                    let (object, index) = inner.vmas.get(slot).object_page(at)?;
+                    Some((object.owner_of_pages(), index))
+                }),
+                _ => None,
+            };
+            let victim = |head, order| Victim {
+                page,
+                head,
+                order,
+                place,
+            };
+            match kind {
+                Kind::Object => Ok((victim(head, order), order)),
+                Kind::Anon if huge => {
+                    mm.add_plain(head, order);
+                    Ok((victim(head, order), order))
+                }
+                Kind::Anon => {
+                    let leaf = inner.root().lookup(at.align_down(PAGE_SIZE));
+                    if !leaf.is_some_and(|leaf| inner.split_around(&leaf)) {
+                        return Err(Error::Busy);
+                    }
+                    mm.add_plain(page, Order(0));
+                    Ok((victim(page, Order(0)), order))
+                }
+                _ => Err(Error::Busy),
+            }
+        });
+        found.map_err(refused)?
+    }
+
+    /// A page of an object that is lost.
+    fn lose_page(
+        &self,
+        victim: &Victim<M>,
+        object: &Arc<Object<M>>,
+        index: u64,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
+        let page = object.fail(index, victim.page)?;
+        let page = page.map_err(|()| Error::Busy)?;
+        everywhere(&mut |space| space.zap_object_page(object, index, false));
+        match page.map(Folio::into_pfn) {
+            Some(page) if !self.mm.retire(page) => Err(Error::Busy),
+            _ => Ok(()),
+        }
+    }
+
+    /// A page of an object that is moved.
+    fn move_page(
+        &self,
+        victim: &Victim<M>,
+        object: &Arc<Object<M>>,
+        index: u64,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            everywhere(&mut |space| space.zap_object_page(object, index, true));
+            let Some(old) = object.migrate(index, victim.page)? else {
+                continue;
+            };
+            self.mm.mark_hwpoison(victim.page);
+            if victim.order == Order(0) {
+                self.mm.retire(old.into_pfn());
+            } else {
+                old.free(&self.mm);
+            }
+            return Ok(());
+        }
+        Err(Error::Busy)
+    }
+
+    /// Takes a private folio, to which there is another reference, from this space.
+    fn give_up(&self, head: Pfn, how: Offline) -> Result<(), OutOfMemory> {
+        let mut inner = self.lock();
+        let Some(at) = inner.place_of(head) else {
+            return Ok(());
+        };
+        inner.edit(|edit| edit.unshare(at, Reserve::User))?;
+        let order = inner.mm().frames().get(head).order();
+        match how {
+            Offline::Hard => inner.poison(VirtRange::new(at, at + order.bytes())),
+            Offline::Soft => inner.migrate(at, head, order),
+        }
+    }
+}
+
+/// The error for a page that no read reaches.
+fn refused(why: Resolution) -> Error {
+    match why {
+        Resolution::Poisoned(_) => Error::HwPoison,
+        Resolution::NoMem => Error::NoMem,
+        Resolution::Claimed => Error::Interrupted,
+        _ => Error::Fault,
+    }
+}
+
+impl<M: Machine> Victim<M> {
+    /// A private page that is lost.
+    fn lose(
+        &self,
+        space: &AddressSpace<M>,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
+        let mm = &space.mm;
+        mm.mark_hwpoison(self.page);
+        let left = self.unmap(space, Offline::Hard, everywhere);
+        match self.order {
+            Order(0) if !mm.retire(self.page) => left.and(Err(Error::Busy)),
+            Order(0) => left,
+            _ => {
+                self.put(space);
+                left
+            }
+        }
+    }
+
+    /// A private page that is moved. Pins would keep the old one.
+    fn leave(
+        &self,
+        space: &AddressSpace<M>,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
+        let mm = &space.mm;
+        let left = match mm.pins() {
+            0 => self.unmap(space, Offline::Soft, everywhere),
+            _ => Err(Error::Busy),
+        };
+        if left.is_err() || mm.references(self.head) != 1 {
+            self.put(space);
+            return left.and(Err(Error::Busy));
+        }
+        mm.mark_hwpoison(self.page);
+        match self.order {
+            Order(0) => drop(mm.retire(self.page)),
+            _ => self.put(space),
+        }
+        Ok(())
+    }
+
+    /// Takes the page from this space and, if others have it, too, from every one.
+    fn unmap(
+        &self,
+        space: &AddressSpace<M>,
+        how: Offline,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
+        let mut result = space.give_up(self.head, how);
+        let ends = |result: &Result<_, _>| result.is_err() || space.mm.references(self.head) == 1;
+        for _ in 0..ROUNDS {
+            if ends(&result) {
+                break;
+            }
+            everywhere(&mut |space| {
+                if !ends(&result) {
+                    result = space.give_up(self.head, how);
+                }
+            });
+        }
+        Ok(result?)
+    }
+
+    /// Drops the reference.
+    fn put(&self, space: &AddressSpace<M>) {
+        if space.mm.sub_plain(self.head, self.order) {
+            space.mm.free(&[self.head]);
+        }
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// Puts poison in the place of a private page.
+    fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+        let Some(slot) = self.vmas.find(range.start) else {
+            return Ok(());
+        };
+        // Without the table for its poison a huge page would be one of zeros.
+        let mm = self.mm();
+        mm.urgently(|| {
+            self.drop_pages(slot, range, false, &mut Budget::default())?;
+            self.vmas.get_mut(slot).flags |= VmaFlags::POISONED;
+            self.edit(|edit| edit.poison(range))
+        })
+    }
+
+    /// Copies a private folio of 2^`order` pages, which has one leaf at `at`, to another one, which
+    /// takes its place.
+    fn migrate(&mut self, at: VirtAddr, head: Pfn, order: Order) -> Result<(), OutOfMemory> {
+        let (mm, id) = (self.mm(), self.id());
+        let Inner { table, .. } = &mut **self;
+        let mut cursor = Cursor::new(mm, table, at);
+        let Some(leaf) = cursor.leaf() else {
+            return Ok(());
+        };
+        let new = match order {
+            Order(0) => mm.alloc(order, Kind::Anon, Reserve::User)?,
+            _ => mm.take_huge(order, Kind::Anon, false)?,
+        };
+        let new = Folio::from_pfn(new);
+        gathered(mm, id, |gather| {
+            match order {
+                Order(0) => cursor.edit(gather).take(),
+                _ => cursor.edit(gather).take_huge(),
+            }
+            // What was written before the flush is copied, and nothing is written after it.
+            gather.flush();
+            mm.count(Event::Copied, order.pages());
+            mm.machine().mem().copy(head, new.pfn(), order);
+            match order {
+                Order(0) => cursor.install_anon(new, leaf.attrs, &id.owner),
+                _ => cursor.install_huge(new, leaf.attrs, &id.owner),
+            }
+        });
+        Ok(())
+    }
+}

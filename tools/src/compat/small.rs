@@ -12,13 +12,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Programs of which no test fails on Quire.
-const PROGRAMS: [&str; 18] = [
+const PROGRAMS: [&str; 22] = [
     "cow",
     "droppable",
     "hugetlb-madvise",
     "hugetlb-mmap",
+    "hugetlb-read-hwpoison",
+    "hugetlb-shm",
+    "hugetlb-soft-offline",
     "hugetlb_dio",
     "hugetlb_fault_after_madv",
+    "hugetlb_madv_vs_map",
     "madv_populate",
     "map_fixed_noreplace",
     "map_populate",

@@ -6,6 +6,7 @@ use arch_sim::{Process, Sim, World};
 use mm::addr::{VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Question, Resolution};
+use mm::hugetlb::DEFAULT;
 use mm::object::Unmapped;
 use mm::vma::VmaFlags;
 use mm::{Advice, Content, Error, Registration};
@@ -223,7 +224,8 @@ fn poison_is_a_memory_error<F: PteFormat>(w: &World<F>) {
         poison(0).unwrap();
         check(w, &[s], object);
         for at in [huge(0), last(0)] {
-            assert_eq!(w.load(0, s, at), Err(Resolution::Poisoned));
+            let result = w.load(0, s, at);
+            assert_eq!(result, Err(Resolution::Poisoned(DEFAULT)));
         }
         map(s, take(s, 0, 4).unwrap(), 0, false).unwrap();
         assert_eq!(w.load(0, s, last(0)), Ok(4));

@@ -3,7 +3,7 @@
 use super::{Private, Tally};
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
-use crate::frame::{FrameMeta, Kind};
+use crate::frame::Kind;
 use crate::manager::LongTerm;
 use crate::own::{Account, Owner};
 use alloc::vec::Vec;
@@ -110,8 +110,8 @@ impl<M: Machine> Tally<'_, M> {
             }
         }
         self.pools();
-        let bad = |meta: &FrameMeta| meta.kind() == Kind::HwPoison || meta.is_hwpoison();
-        let marked = self.mm.frames().iter().filter(|(_, meta)| bad(meta));
+        let frames = self.mm.frames().iter();
+        let marked = frames.filter(|(_, meta)| meta.is_hwpoison());
         let counted = self.mm.hwpoisoned();
         assert_eq!(counted, marked.count() as u64, "frames out of use");
         let counted = self.mm.pins();

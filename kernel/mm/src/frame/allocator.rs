@@ -33,6 +33,8 @@ pub struct Allocator {
     pub(crate) total: u64,
     /// Free memory is below the watermark of every zone: frees bypass the lists.
     tight: AtomicBool,
+    /// Frames that are out of use for good.
+    retired: AtomicU64,
     /// Allocations that still succeed before one fails on purpose; `u64::MAX` for "never".
     fail_in: AtomicU64,
 }
@@ -58,6 +60,7 @@ impl Allocator {
             zones,
             total,
             tight: AtomicBool::new(false),
+            retired: AtomicU64::new(0),
             fail_in: AtomicU64::new(u64::MAX),
         }
     }
@@ -158,8 +161,17 @@ impl Allocator {
         assert!(order == Order(0), "{pfn:?} is retired with its block");
         let local = &self.cpus[cpu];
         add(&local.freed[kind as usize], 1);
-        add(&local.allocated[Kind::HwPoison as usize], 1);
-        self.table.get(pfn).set(Kind::HwPoison, Order(0));
+        add(&local.allocated[Kind::Kernel as usize], 1);
+        self.retired.fetch_add(1, Ordering::Relaxed);
+        // It counts as the kernel's: another kind would cost each free a comparison.
+        let meta = self.table.get(pfn);
+        meta.set(Kind::Kernel, Order(0));
+        meta.set_hwpoison();
+    }
+
+    /// Frames that are out of use for good. Relaxed: the number stands for itself.
+    pub(crate) fn retired(&self) -> u64 {
+        self.retired.load(Ordering::Relaxed)
     }
 
     /// Frees a block to its list or to its zone.

@@ -71,8 +71,7 @@ impl Allocator {
         }
         self.validate_lists();
         let mut used = [0; Kind::COUNT];
-        let used_up = |kind: Kind| kind.in_use() || kind == Kind::HwPoison;
-        for (_, meta) in table.iter().filter(|(_, m)| used_up(m.kind())) {
+        for (_, meta) in table.iter().filter(|(_, m)| m.kind().in_use()) {
             // The allocator has handed out a huge page to its pool.
             let kind = match meta.is_hugetlb() {
                 true => Kind::Hugetlb,

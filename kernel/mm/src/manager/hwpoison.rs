@@ -3,7 +3,7 @@
 //! Nothing on the way of a free asks for them, as such a frame never gets there:
 //!
 //! ```text
-//!  in use --mark--> in use, marked --unmapped everywhere, one reference left--> Kind::HwPoison
+//!  in use --mark--> in use, marked --unmapped everywhere, one reference left--> out of use
 //! ```
 //! Who marks a single page has a reference to it, and hands that to [`Mm::retire`]. If a pipe has
 //! the page, too, it is kept until the pipe drops its own. A huge page stays one until its last

@@ -36,7 +36,7 @@ impl<M: Machine> Mm<M> {
                 Kind::Anon | Kind::Object => self.references(block.head),
                 _ => 0,
             },
-            hwpoison: block.kind == Kind::HwPoison || self.frames().get(pfn).is_hwpoison(),
+            hwpoison: self.frames().get(pfn).is_hwpoison(),
             hugetlb: self.frames().get(block.head).is_hugetlb(),
             zeros: [self.zero_page(), self.huge_zero_page()].contains(&block.head),
         })

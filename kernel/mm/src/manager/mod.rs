@@ -318,7 +318,7 @@ impl<M: Machine> Mm<M> {
     pub fn counts(&self) -> FrameCounts {
         let counts = self.allocator.counts();
         let of = |kind: Kind| counts.used[kind as usize];
-        let idle = self.idle_zeros();
+        let (idle, retired) = (self.idle_zeros(), self.allocator.retired());
         FrameCounts {
             total: counts.total,
             free: counts.free + idle,
@@ -326,9 +326,9 @@ impl<M: Machine> Mm<M> {
             object: of(Kind::Object),
             page_tables: of(Kind::Table),
             // The page may have come, or become idle, since its frames were counted.
-            kernel: of(Kind::Kernel).saturating_sub(idle),
+            kernel: of(Kind::Kernel).saturating_sub(idle + retired),
             hugetlb: of(Kind::Hugetlb),
-            hwpoison: of(Kind::HwPoison),
+            hwpoison: retired,
         }
     }
     /// Frames the allocator was given at boot.

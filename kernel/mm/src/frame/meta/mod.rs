@@ -14,7 +14,7 @@
 //!       |                     | +------------ Buddy::free, for orders without a list -------------+
 //!       +---------------------+  Buddy::free, when the block becomes the tail of a larger one
 //!
-//!  in use ------> HwPoison: Allocator::retire, for good
+//!  in use ------> Kernel, marked: Allocator::retire, for good
 //! ```
 
 mod views;
@@ -46,13 +46,11 @@ pub enum Kind {
     Hugetlb = 6,
     /// Head of a free block that is in a CPU's list.
     Cached = 7,
-    /// Out of use for good (`manager::hwpoison`).
-    HwPoison = 8,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 8;
 
     /// Whether the frame is allocated.
     #[inline]
@@ -73,7 +71,6 @@ impl Kind {
             5 => Kind::Object,
             6 => Kind::Hugetlb,
             7 => Kind::Cached,
-            8 => Kind::HwPoison,
             _ => Kind::Reserved,
         }
     }
@@ -95,7 +92,7 @@ const ENDED: u32 = 1 << 28;
 const HUGETLB: u32 = 1 << 27;
 
 /// `state` has this bit while the frame, which may be a tail, is in use and is to be retired by its
-/// last reference.
+/// last reference; and from then on for good, as a frame of the kernel.
 const HWPOISON: u32 = 1 << 26;
 
 /// `state` has this bit while the block is a huge page with such a frame.
@@ -173,9 +170,13 @@ impl FrameMeta {
     pub(crate) fn set_hwpoison(&self) {
         self.set_flag(HWPOISON, true);
     }
-    /// Whether it is so marked, and still in use.
+    /// Whether it is so marked.
     pub fn is_hwpoison(&self) -> bool {
         self.flag(HWPOISON)
+    }
+    /// Whether it is out of use for good (`manager::hwpoison`).
+    pub fn is_retired(&self) -> bool {
+        self.kind() == Kind::Kernel && self.is_hwpoison()
     }
     /// Takes the mark away; returns whether it was there: of several callers one finds it.
     pub(crate) fn take_hwpoison(&self) -> bool {
@@ -299,7 +300,7 @@ impl FrameMeta {
         let what = match self.kind() {
             Kind::Free | Kind::Cached => "is free already",
             Kind::Reserved => "is not the first frame of a block",
-            Kind::HwPoison => "is out of use",
+            _ if self.is_retired() => "is out of use",
             found if found != kind => "is used otherwise",
             _ if self.order() != order => "has another order",
             _ => "has other references than the one that is dropped",

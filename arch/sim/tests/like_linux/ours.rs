@@ -212,6 +212,7 @@ fn errno(error: Error) -> i32 {
         Error::Interrupted => libc::EINTR,
         Error::NoEnt => libc::ENOENT,
         Error::Busy => libc::EBUSY,
+        Error::HwPoison => libc::EHWPOISON,
     }
 }
 

@@ -12,11 +12,18 @@ use crate::stat::Event;
 impl<M: Machine> Edit<'_, '_, M> {
     /// Moves everything mapped in `from`, which is not empty, to `to ..`, which is unmapped. All
     /// tables are allocated first, so a failure changes nothing. Empty source tables are freed.
-    pub fn move_range(&mut self, from: VirtRange, to: VirtAddr) -> Result<(), OutOfMemory> {
+    /// `all_whole`: it is of huge pages, which are not for the lab.
+    pub fn move_range(
+        &mut self,
+        from: VirtRange,
+        to: VirtAddr,
+        all_whole: bool,
+    ) -> Result<(), OutOfMemory> {
         #[cfg(feature = "lab-mremap")]
-        if self.mm().switches().lab(lab::LAB) {
+        if !all_whole && self.mm().switches().lab(lab::LAB) {
             return lab::move_range(self, from, to);
         }
+        let _ = all_whole;
         let target = |va: VirtAddr| to + (va - from.start);
         for part in parts(from) {
             if let Err(OutOfMemory) = self.prepare(part, target(part.start)) {
@@ -41,6 +48,8 @@ impl<M: Machine> Edit<'_, '_, M> {
             for to in [to, to + (part.len() - PAGE_SIZE)] {
                 Cursor::new(pmd.mm, self.space, to).prepare(Level::Pte)?;
             }
+        } else if !pmd.is_absent(pmd.index(part.start)) {
+            Cursor::new(pmd.mm, self.space, to).prepare(Level::Pmd)?;
         }
         Ok(())
     }
@@ -48,7 +57,7 @@ impl<M: Machine> Edit<'_, '_, M> {
     /// Moves the pages of a part of a table, one by one: no table moves.
     fn move_pages(&mut self, part: VirtRange, to: VirtAddr) {
         let Some(table) = self.root().table_at(part.start, Level::Pte) else {
-            return;
+            return self.move_huge_page(part, to);
         };
         self.entries(table.ptes()).unfold_ends(part);
         let all = table.indices(part);
@@ -71,6 +80,22 @@ impl<M: Machine> Edit<'_, '_, M> {
                 let page = VirtRange::new(at, at + PAGE_SIZE);
                 self.entries(target.ptes()).fold_ends(page);
             }
+        }
+    }
+
+    /// Moves a huge page, if there is one.
+    fn move_huge_page(&mut self, page: VirtRange, to: VirtAddr) {
+        let pmd = |edit: &Self, at| edit.root().table_at(at, Level::Pmd);
+        let Some(table) = pmd(self, page.start).filter(|pmd| !pmd.is_absent(pmd.index(page.start))) else {
+            return;
+        };
+        let index = table.index(page.start);
+        let hidden = table.freeze_run(index, 1);
+        table.mm.count(Event::EntryWrites, u64::from(hidden));
+        self.gather.moved(page, Level::Pmd);
+        self.gather.flush();
+        if let Some(target) = pmd(self, to) {
+            table.move_run(index, 1, true, target, target.index(to));
         }
     }
 

@@ -91,17 +91,11 @@ fn retry<M: Machine>(
         // The lock may have been released, and marks made.
         let attempt = locked.attempt_past_marks(request, most);
         let wanted = matches!(&attempt, Ok(Attempt::Wants(wants)) if wants.order == order);
-        let kept = match wanted {
-            true => kept,
-            false => {
-                kept.into_iter().for_each(|folio| folio.free(mm));
-                None
-            }
-        };
-        let wants = match attempt {
-            Ok(Attempt::Mapped(pfn)) => return Ok(pfn),
-            Ok(Attempt::Wants(wants)) => wants,
-            Err(why) => return Err(why),
+        let (kept, spare) = if wanted { (kept, None) } else { (None, kept) };
+        spare.into_iter().for_each(|folio| folio.free(mm));
+        let wants = match attempt? {
+            Attempt::Mapped(pfn) => return Ok(pfn),
+            Attempt::Wants(wants) => wants,
         };
         match once(locked, request, &wants, kept) {
             Ok(pfn) => return Ok(pfn),

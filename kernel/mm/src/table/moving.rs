@@ -32,18 +32,18 @@ use crate::stat::Event;
 impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Moves everything mapped in `from`, which is not empty, to `to ..`, which is unmapped. All
     /// tables are allocated first, so a failure changes nothing. Empty source tables are freed.
-    /// With `whole`, as for huge pages, leaves move whole whatever the switch says.
+    /// With `all_whole`, as for huge pages, leaves move whole whatever the switch says.
     pub fn move_range(
         &mut self,
         from: VirtRange,
         to: VirtAddr,
-        whole: bool,
+        all_whole: bool,
     ) -> Result<(), OutOfMemory> {
         #[cfg(feature = "lab-mremap")]
-        if !whole && self.mm().switches().lab(lab::LAB) {
+        if !all_whole && self.mm().switches().lab(lab::LAB) {
             return lab::move_range(self, from, to);
         }
-        let largest = match whole {
+        let largest = match all_whole {
             true => Level::Pud,
             false => self.mm().switches().move_level(),
         };

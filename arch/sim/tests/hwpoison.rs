@@ -295,7 +295,8 @@ fn private_copies_stay<F: PteFormat>(w: &World<F>) {
         s.map(of_object(&object, 0, AT, 2, RW, VmaFlags::empty()))
             .unwrap()
     };
-    (private(&a), private(&b));
+    private(&a);
+    private(&b);
     w.store(0, &a, AT, 5).unwrap();
     assert_eq!(w.load(0, &b, AT), Ok(1));
     assert_eq!(lose(&b, AT, &[&a, &b]), Ok(PAGE_SIZE));

@@ -13,7 +13,7 @@ fn retry<M: Machine>(
         }
         let most = Order(order.0.checked_sub(1).ok_or(Resolution::NoMem)?);
         mm.count_folios(order, Stat::AnonFaultFallback, 1);
-        let wants = match attempt(locked, request, most)? {
+        let wants = match locked.attempt_past_marks(request, most)? {
             Attempt::Mapped(pfn) => return Ok(pfn),
             Attempt::Wants(wants) => wants,
         };

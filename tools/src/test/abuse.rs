@@ -69,7 +69,7 @@ const CASES: &[Case] = &[
         mem: "1G",
         smp: true,
         says: "nothing wrong",
-        ..abuse("torture", "torture 60")
+        ..abuse("torture", "torture 40")
     },
     abuse("around", "abuse around"),
     small("signals", "abuse signals"),

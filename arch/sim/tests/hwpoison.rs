@@ -4,7 +4,7 @@
 mod common;
 
 use arch_sim::{Options, Process, Sim, World};
-use common::{AT, RW, anon, map, of_object, page, sizes};
+use common::{AT, RW, anon, map, of_object, on_both_by_run, page, sizes};
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
@@ -15,15 +15,7 @@ use mm::vma::{Backing, VmaFlags};
 use mm::{Advice, Error, MapRequest, Offline, Place};
 use std::sync::Arc;
 
-/// Runs each test on both formats.
-macro_rules! on_both {
-    ($($name:ident)*) => {
-        mod x86_64 { $(#[test] fn $name() { crate::run::<arch_x86_64::pte::Format>(super::$name) })* }
-        mod aarch64 { $(#[test] fn $name() { crate::run::<arch_aarch64::pte::Format>(super::$name) })* }
-    };
-}
-
-on_both! {
+on_both_by_run! {
     a_private_page_is_lost
     all_who_share_lose
     a_large_folio_is_split_first

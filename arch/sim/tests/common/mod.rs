@@ -91,6 +91,17 @@ macro_rules! on_both {
 #[allow(unused_imports, reason = "as above")]
 pub(crate) use on_both;
 
+/// Runs each test on both formats, by the function `run` of the program.
+#[allow(unused_macros, reason = "as above")]
+macro_rules! on_both_by_run {
+    ($($name:ident)*) => {
+        mod x86_64 { $(#[test] fn $name() { crate::run::<arch_x86_64::pte::Format>(super::$name) })* }
+        mod aarch64 { $(#[test] fn $name() { crate::run::<arch_aarch64::pte::Format>(super::$name) })* }
+    };
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use on_both_by_run;
+
 /// Runs each test on both formats; it makes its own machines.
 #[allow(unused_macros, reason = "as above")]
 macro_rules! on_both_formats {

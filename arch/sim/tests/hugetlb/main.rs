@@ -5,7 +5,7 @@
 mod common;
 
 use arch_sim::{Options, Process, Sim, World};
-use common::{AT, FIXED, MAYMOVE, RW, anon, map};
+use common::{AT, FIXED, MAYMOVE, RW, anon, map, on_both_by_run};
 use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
@@ -15,17 +15,9 @@ use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{Advice, Error, MapRequest, Place};
 use std::sync::Arc;
 
-/// Runs each test on both formats.
-macro_rules! on_both {
-    ($($name:ident)*) => {
-        mod x86_64 { $(#[test] fn $name() { crate::run::<arch_x86_64::pte::Format>(super::$name) })* }
-        mod aarch64 { $(#[test] fn $name() { crate::run::<arch_aarch64::pte::Format>(super::$name) })* }
-    };
-}
-
 mod monitored;
 
-on_both! {
+on_both_by_run! {
     a_pool_grows_and_shrinks
     a_mapping_reserves
     without_a_reservation_the_first_come

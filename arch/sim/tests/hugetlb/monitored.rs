@@ -1,7 +1,7 @@
 //! Huge pages that userfaultfd monitors.
 
 use super::{O, SIZE, file, huge, left, pool, private, shared};
-use crate::common::AT;
+use crate::common::{AT, on_both_by_run};
 use arch_sim::{Process, Sim, World};
 use mm::addr::{VirtAddr, VirtRange};
 use mm::arch::PteFormat;
@@ -11,7 +11,7 @@ use mm::object::Unmapped;
 use mm::vma::VmaFlags;
 use mm::{Advice, Content, Error, Registration};
 
-on_both! {
+on_both_by_run! {
     a_missing_page_is_taken_filled_and_mapped
     what_was_taken_in_vain_is_reserved_again
     a_page_of_the_file_is_asked_for

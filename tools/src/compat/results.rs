@@ -31,7 +31,8 @@ impl Verdict {
 /// A program that has run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Its tests in order, and how each ended. A name that comes again has its number behind it.
+    /// Its tests in order, and how each ended: `part: name` in a program of parts. A name that
+    /// comes again has its number behind it.
     pub tests: Vec<(String, Verdict)>,
     /// Why it did not get to its end.
     pub cut: Option<String>,
@@ -44,6 +45,9 @@ pub struct Counts {
     pub failed: usize,
     pub skipped: usize,
 }
+
+/// What a kselftest program prints before the results of a part: `# [RUN] with base pages`.
+const PART: &str = "# [RUN] ";
 
 /// What kselftest programs exit with when nothing they test is there.
 const SKIP: u8 = 4;
@@ -79,19 +83,23 @@ impl Ran {
     pub fn of(boot: &Boot) -> Ran {
         let mut ran = Ran::default();
         let mut seen = BTreeMap::new();
-        let mut status = None;
+        let (mut status, mut part) = (None, None);
         for line in boot.text.lines() {
             if let Some(text) = line.strip_prefix(ENDED) {
                 status = text.trim().parse::<u8>().ok();
                 break;
             }
+            part = line.strip_prefix(PART).map(str::trim_end).or(part);
             let Some((name, verdict)) = one_of_several(line).or_else(|| result(line)) else {
                 continue;
             };
-            let times: &mut usize = seen.entry(name.to_owned()).or_default();
+            let name = [part, Some(name)].into_iter().flatten();
+            let name = name.filter(|it| !it.is_empty()).collect::<Vec<_>>();
+            let name = name.join(": ");
+            let times: &mut usize = seen.entry(name.clone()).or_default();
             *times += 1;
             let name = match *times {
-                1 => name.to_owned(),
+                1 => name,
                 times => format!("{name} ({times})"),
             };
             ran.tests.push((name, verdict));
@@ -173,6 +181,21 @@ mod tests {
         let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict));
         assert_eq!((&ran.tests[..], &ran.cut), (&expected[..], &None));
         assert_eq!(ran.verdict("one (2)"), Some(Verdict::Failed));
+    }
+
+    #[test]
+    fn parts_of_a_program() {
+        let ran = ran(
+            "# [INFO] detected\n# [RUN] fork ... small\nok 1 No leak\n# [RUN] fork ... huge\n\
+             ok 2 No leak\nok 3 # SKIP no huge page\ncompat: it ended with 0\n",
+        );
+        let names: Vec<&str> = ran.tests.iter().map(|(name, _)| &**name).collect();
+        let expected = [
+            "fork ... small: No leak",
+            "fork ... huge: No leak",
+            "fork ... huge",
+        ];
+        assert_eq!(names, expected);
     }
 
     #[test]

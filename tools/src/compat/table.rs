@@ -24,20 +24,26 @@ impl Row<'_> {
         (here.count(), linux.len())
     }
 
-    /// The first test that passes on Linux and does not here, and what happens instead.
+    /// The tests that pass on Linux and do not here, and what happens instead.
+    pub fn differences(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.linux.tests.iter().filter_map(|(name, verdict)| {
+            let instead = match (verdict, self.quire.verdict(name)) {
+                (Verdict::Ok, Some(Verdict::Skipped)) => "is skipped",
+                (Verdict::Ok, Some(Verdict::Failed)) => "fails",
+                (Verdict::Ok, None) => "is not run",
+                _ => return None,
+            };
+            Some((&**name, instead))
+        })
+    }
+
+    /// The first of them; of a program that did not get to it, why.
     pub fn difference(&self) -> Option<String> {
-        let mut passed = self.linux.tests.iter();
-        let found = passed.find(|(name, verdict)| {
-            *verdict == Verdict::Ok && self.quire.verdict(name) != Some(Verdict::Ok)
-        });
-        let (name, _) = found?;
-        let instead = match (self.quire.verdict(name), &self.quire.cut) {
-            (Some(Verdict::Skipped), _) => "is skipped",
-            (Some(_), _) => "fails",
-            (None, Some(why)) => return Some(format!("{name}: {why}")),
-            (None, None) => "is not run",
-        };
-        Some(format!("{name} {instead}"))
+        let (name, instead) = self.differences().next()?;
+        Some(match (self.quire.verdict(name), &self.quire.cut) {
+            (None, Some(why)) => format!("{name}: {why}"),
+            _ => format!("{name} {instead}"),
+        })
     }
 }
 
@@ -81,7 +87,23 @@ pub fn markdown(arch: Arch, rows: &[Row<'_>]) -> String {
             counts(row.quire),
         );
     }
-    text
+    text + &lost(rows)
+}
+
+/// All tests that pass on Linux and do not here, in Markdown.
+fn lost(rows: &[Row<'_>]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let lost = row.differences();
+        let lost: Vec<String> = lost.map(|(name, how)| format!("`{name}` {how}")).collect();
+        if !lost.is_empty() {
+            let _ = writeln!(text, "- **{}**: {}", row.program, lost.join("; "));
+        }
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("\nWhat passes on Linux and not on Quire:\n\n{text}"),
+    }
 }
 
 fn counts(ran: &Ran) -> String {
@@ -129,6 +151,11 @@ mod tests {
         assert_eq!(row(&linux, &quire).same(), (1, 2));
         let difference = row(&linux, &quire).difference();
         assert_eq!(difference.as_deref(), Some("c is skipped"));
+        let page = markdown(Arch::X86_64, &[row(&linux, &quire)]);
+        assert!(
+            page.ends_with("on Quire:\n\n- **cow**: `c` is skipped\n"),
+            "{page}"
+        );
         let text = text(Arch::X86_64, &[row(&linux, &quire)]);
         assert!(text.contains("2/1/1"), "{text}");
         assert!(text.ends_with("Of 2 tests that pass on Linux, 1 pass on Quire: 50.0 %.\n"));

@@ -8,6 +8,7 @@ folio_tests! {
     a_split_keeps_blocks_that_are_whole
     pages_of_zeros_go
     a_shared_folio_is_not_split
+    a_folio_that_is_mapped_in_two_places_splits
     a_folio_that_several_have_in_part_is_left_and_split
 }
 
@@ -135,6 +136,36 @@ fn a_shared_folio_is_not_split<F: PteFormat>(w: &World<F>) {
     );
     verify(w, &s, 0..16);
     w.check(&[&s], &[]);
+}
+
+fn a_folio_that_is_mapped_in_two_places_splits<F: PteFormat>(w: &World<F>) {
+    for (order, through) in [(4, 3), (9, 3), (9, 2000)] {
+        sizes(w, &[order]);
+        let s = w.process();
+        let pages = Order(order).pages();
+        map(&s, HUGE, pages, RW);
+        fill(w, &s, 0..1);
+        fill(w, &s, 1..pages);
+        s.remap(at(3), PAGE_SIZE, PAGE_SIZE, FIXED, at(2000), &mut 0)
+            .unwrap();
+        let range = |page| VirtRange::new(at(page), at(page + 1));
+        let page = if through == 3 { 4 } else { through };
+        // Not while a child has it.
+        let child = w.adopt(s.fork().unwrap());
+        assert_eq!(s.split_range(range(page), Order(0)), (0, 1));
+        drop(child);
+        let free = w.mm.free_frames();
+        assert_eq!(s.split_range(range(page), Order(0)), (1, 0));
+        // The pages of each area.
+        for (page, pages) in [(0, 3), (4, pages - 4), (2000, 1)] {
+            assert_eq!(folios(&s, at(page), 0).whole, pages);
+        }
+        assert_eq!(w.load(0, &s, at(2000)), Ok(3));
+        verify(w, &s, 0..3);
+        verify(w, &s, 4..pages);
+        w.check(&[&s], &[]);
+        assert_eq!(w.mm.free_frames(), free);
+    }
 }
 
 /// Each but the last takes its pages out of the folio, and what nobody maps is given back.

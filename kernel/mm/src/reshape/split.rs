@@ -14,6 +14,7 @@ use crate::space::{AddressSpace, Locked, user_pages};
 use crate::stat::Event;
 use crate::table::Leaf;
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
+use alloc::vec::Vec;
 
 impl<M: Machine> AddressSpace<M> {
     /// Splits this space's exclusive folios on the deferred queue into the largest aligned blocks
@@ -54,6 +55,7 @@ impl<M: Machine> Locked<'_, M> {
         let mm = self.mm();
         let mut at = self.root().first_used(range)?;
         let end = (at.align_down(PMD_ORDER.bytes()) + PMD_ORDER.bytes()).min(range.end);
+        let mut failed = None;
         while at < end {
             let leaf = self.root().lookup(at);
             at = at.align_down(PAGE_SIZE) + PAGE_SIZE;
@@ -62,12 +64,11 @@ impl<M: Machine> Locked<'_, M> {
             };
             let Block { head, kind, order } = mm.frames().folio(leaf.pfn);
             let huge = mm.frames().get(head).is_hugetlb();
-            if kind != Kind::Anon || order <= largest || huge {
+            // The rest of one that failed would fail alike.
+            if kind != Kind::Anon || order <= largest || huge || failed == Some(head) {
                 continue;
             }
-            let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
-            let split = start.and_then(|va| self.split_mapped(head, VirtAddr(va), largest));
-            match split {
+            match self.split_mapped(head, &leaf, largest) {
                 Some(_) => {
                     counts.0 += 1;
                     // The part of it in this table.
@@ -78,9 +79,7 @@ impl<M: Machine> Locked<'_, M> {
                 }
                 None => {
                     counts.1 += 1;
-                    // The rest of it would fail alike.
-                    let rest = order.pages() - (leaf.pfn - head);
-                    at = (leaf.va + rest * PAGE_SIZE).max(at);
+                    failed = Some(head);
                 }
             }
         }
@@ -91,9 +90,7 @@ impl<M: Machine> Locked<'_, M> {
     /// others have the folio, too.
     pub(crate) fn split_around(&mut self, page: &Leaf) -> bool {
         let Block { head, order, .. } = self.mm().frames().folio(page.pfn);
-        let start = page.va.0.checked_sub((page.pfn - head) * PAGE_SIZE);
-        let mut split = |start| self.split_mapped(head, VirtAddr(start), Order(0));
-        order == Order(0) || start.and_then(&mut split).is_some()
+        order == Order(0) || self.split_mapped(head, page, Order(0)).is_some()
     }
 
     /// Splits the exclusive folios on the queue.
@@ -126,32 +123,62 @@ impl<M: Machine> Locked<'_, M> {
         }
     }
 
-    /// Splits a folio whose first page is or would be mapped at `start`, after its PMD leaf.
-    fn split_mapped(&mut self, head: Pfn, start: VirtAddr, largest: Order) -> Option<u64> {
-        let mm = self.mm();
-        let order = mm.frames().get(head).order();
-        let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
-            self.edit(|edit| edit.split_leaf(start, Reserve::User))
-                .ok()?;
-            mm.frames().get(head).anon().set_index(start.page());
-            // Not further, as a folio that is also mapped elsewhere is not split: in memory that is
-            // shared with a child each one is such.
-            let mut shared = false;
-            let found = self.mappings_in(range, head, &mut |leaf| shared |= leaf.sharers != 0);
-            if shared || found == 0 || found != mm.references(head) {
-                return None;
-            }
-            // Folios of a block's size or more keep each block in one folio.
-            if M::Pte::CONTIG_ORDER.is_some_and(|block| largest < block) {
-                self.edit(|edit| edit.unfold_range(range));
-            }
-            Some(())
-        });
+    /// Splits the folio that `page` maps a page of, after its PMD leaf.
+    fn split_mapped(&mut self, head: Pfn, page: &Leaf, largest: Order) -> Option<u64> {
+        let order = self.mm().frames().get(head).order();
+        let mut ready = self.ready_together(head, page, largest);
+        ready = ready.or_else(|| self.ready_apart(head, largest));
         if ready.is_none() {
-            mm.count_folios(order, Stat::SplitFailed, 1);
+            self.mm().count_folios(order, Stat::SplitFailed, 1);
             return None;
         }
         self.split_folio(head, largest)
+    }
+
+    /// Makes a folio ready for its split that is mapped around `page` only, and by this space only.
+    fn ready_together(&mut self, head: Pfn, page: &Leaf, largest: Order) -> Option<()> {
+        let mm = self.mm();
+        let meta = mm.frames().get(head);
+        let start = VirtAddr(page.va.0.checked_sub((page.pfn - head) * PAGE_SIZE)?);
+        let range = user_pages::<M>(start, meta.order().bytes())?;
+        self.edit(|edit| edit.split_leaf(start, Reserve::User))
+            .ok()?;
+        meta.anon().set_index(start.page());
+        // Not further, as a folio that is also mapped elsewhere is not split: in memory that is
+        // shared with a child each one is such.
+        let mut shared = false;
+        let found = self.mappings_in(range, head, &mut |leaf| shared |= leaf.sharers != 0);
+        if shared || found == 0 || found != mm.references(head) {
+            return None;
+        }
+        self.unfold(range, largest);
+        Some(())
+    }
+
+    /// The same of a folio that mremap has moved a part of, so that PTEs map it.
+    #[cold]
+    fn ready_apart(&mut self, head: Pfn, largest: Order) -> Option<()> {
+        let (mm, owner) = (self.mm(), &self.id().owner);
+        let book = mm.frames().book(head, mm.frames().get(head).order());
+        if !mm.account().exclusive(&book, owner) {
+            return None;
+        }
+        let mut pages = Vec::new();
+        let mut kept = true;
+        self.mappings(head, &mut |leaf| {
+            kept &= fallible::push(&mut pages, leaf.va).is_ok();
+        });
+        for page in kept.then_some(pages)? {
+            self.unfold(VirtRange::new(page, page + PAGE_SIZE), largest);
+        }
+        Some(())
+    }
+
+    /// Folios of a block's size or more keep each block in one folio.
+    fn unfold(&mut self, range: VirtRange, largest: Order) {
+        if M::Pte::CONTIG_ORDER.is_some_and(|block| largest < block) {
+            self.edit(|edit| edit.unfold_range(range));
+        }
     }
 
     /// Splits a folio into folios of at most `largest`. `None`, with no change, unless all its

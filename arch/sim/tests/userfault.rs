@@ -29,6 +29,7 @@ on_both! {
     a_child_has_no_monitor
     a_child_of_shared_tables_has_no_monitor
     what_moves_has_no_monitor
+    several_move_up_to_one_with_a_monitor
     what_stays_is_still_registered
     a_monitor_leaves
     registration_is_refused
@@ -392,6 +393,31 @@ fn what_moves_has_no_monitor<F: PteFormat>(w: &World<F>) {
         assert!(!s.page_info(to).write_protected);
         w.check(&[&s], &[]);
     }
+}
+
+fn several_move_up_to_one_with_a_monitor<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    // Areas of a page each, with gaps between them.
+    for area in 0..3 {
+        map(&s, page(2 * area), 1, RW);
+        w.store(0, &s, page(2 * area), 1).unwrap();
+    }
+    register(&s, pages(4, 1), MISSING).unwrap();
+    let (to, len) = (VirtAddr(AT.0 + (8 << 20)), 5 * PAGE_SIZE);
+    let refused = s.remap(AT, len, len, FIXED, to, &mut 0);
+    assert_eq!(refused, Err(Error::Fault));
+    let (moved, stays) = (to + 2 * PAGE_SIZE, page(4));
+    for (place, is) in [
+        (to, Ok(1)),
+        (moved, Ok(1)),
+        (page(2), Err(Resolution::NotMapped)),
+        (stays, Ok(1)),
+    ] {
+        assert_eq!(w.load(0, &s, place), is);
+    }
+    s.remap(stays, PAGE_SIZE, PAGE_SIZE, FIXED, to, &mut 0)
+        .unwrap();
+    w.check(&[&s], &[]);
 }
 
 fn what_stays_is_still_registered<F: PteFormat>(w: &World<F>) {

@@ -21,8 +21,8 @@ impl<M: Machine> AddressSpace<M> {
     /// mremap(2); lengths in bytes, `to` is used with FIXED, and as a hint with DONTUNMAP. Shrinks
     /// several mappings, or moves them with the gaps between; all else is for one mapping. EINVAL:
     /// misaligned, no new length, overlap, or incompatible flags; EFAULT: no mapping, or more than
-    /// one where it must be one; ENOMEM: no room or over a limit; EAGAIN: over the lock limit;
-    /// EPERM: sealed, or it would replace what is.
+    /// one where it must be one, as from one with a userfaultfd monitor on; ENOMEM: no room or over
+    /// a limit; EAGAIN: over the lock limit; EPERM: sealed, or it would replace what is.
     ///
     /// `moved` is the number of bytes of the old range, holes included, done by earlier attempts, 0
     /// for the first. After ENOMEM part of several mappings may have moved, and the next attempt

@@ -55,9 +55,14 @@ impl<M: Machine> Areas<'_, M> {
         left.start += *moved;
         let mut areas = 0;
         while let Some(slot) = self.vmas.from(left.start) {
-            let Some(part) = self.vmas.get(slot).range.intersection(&left) else {
+            let vma = self.vmas.get(slot);
+            let Some(part) = vma.range.intersection(&left) else {
                 break;
             };
+            // Its monitor would be told of one move where there are several.
+            if vma.flags.intersects(VmaFlags::UFFD) {
+                return Err(Error::Fault);
+            }
             left.start = part.end;
             let start = to + (part.start - old.start);
             let piece = Request {

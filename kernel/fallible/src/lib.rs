@@ -9,7 +9,8 @@
 //! |---|---|
 //! | room in a collection | [`reserve`], [`reserve_exact`], [`push`] |
 //! | a new vector | [`collect`], [`copied`], [`filled`] |
-//! | one more node of a map, which has no fallible insertion | [`check`] before each |
+//! | one more element of a small map | [`SortedMap`] |
+//! | one more node of a large map, which has no fallible insertion | [`check`] before each |
 
 #![no_std]
 
@@ -18,9 +19,11 @@ extern crate alloc;
 extern crate std;
 
 mod grow;
+mod sorted;
 mod state;
 
 pub use grow::{Growable, collect, copied, filled, push, reserve, reserve_exact};
+pub use sorted::SortedMap;
 pub use state::{check, checks, count_checks, is_refusable, is_short, set_short};
 
 /// There is no memory.

@@ -5,9 +5,9 @@
 mod pools;
 mod references;
 
-use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
+use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
-use crate::frame::{Block, Kind};
+use crate::frame::{Block, Kind, buddy};
 use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::Mm;
 use crate::object::Object;
@@ -36,7 +36,7 @@ struct Tally<'a, M: Machine> {
     sharers: BTreeMap<Pfn, u64>,
     objects: BTreeSet<*const Object<M>>,
     /// Huge pages that objects have reserved, by their order.
-    claims: BTreeMap<Order, u64>,
+    claims: [u64; buddy::ORDERS],
     /// Whether these are all objects.
     all_objects: bool,
 }
@@ -66,7 +66,7 @@ pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
         tables: 1 + kernel_tables,
         sharers: BTreeMap::new(),
         objects: BTreeSet::new(),
-        claims: BTreeMap::new(),
+        claims: [0; buddy::ORDERS],
         all_objects: objects.is_some(),
     };
     for object in objects.unwrap_or_default() {
@@ -121,7 +121,7 @@ impl<M: Machine> Tally<'_, M> {
     fn object(&mut self, object: &Object<M>) {
         if self.objects.insert(core::ptr::from_ref(object)) {
             if let Some(order) = object.huge_order() {
-                *self.claims.entry(order).or_default() += object.claims();
+                self.claims[usize::from(order.0)] += object.claims();
             }
             object.for_each(&mut |index, pfn| {
                 assert!(

@@ -29,7 +29,7 @@ impl<M: Machine> Tally<'_, M> {
                 figures.reserved <= figures.free && figures.surplus <= figures.total,
                 "{figures:?}"
             );
-            let claims = self.claims.get(&order).copied().unwrap_or(0);
+            let claims = self.claims[usize::from(order.0)];
             assert!(
                 claims == figures.reserved || claims < figures.reserved && !self.all_objects,
                 "{} huge pages of order {} are reserved, {claims} claims were found",

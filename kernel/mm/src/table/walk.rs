@@ -38,7 +38,7 @@ impl<'a, M: Machine> Leaves<'a, M> {
         self.node.index(self.part.start)
     }
     /// Calls `f` for each leaf.
-    pub fn each(&self, f: &mut impl FnMut(Leaf)) {
+    pub fn each(&self, f: &mut (impl FnMut(Leaf) + ?Sized)) {
         let (step, pages) = match self.node.level {
             Level::Pte => (PAGE_SIZE, 1),
             _ => (self.part.len(), self.part.pages()),
@@ -134,7 +134,7 @@ impl<'a, M: Machine> Node<'a, M> {
     }
 
     /// Calls `f` for each leaf in `range` below this root.
-    pub fn for_each_leaf(self, range: VirtRange, f: &mut impl FnMut(Leaf)) {
+    pub fn for_each_leaf(self, range: VirtRange, f: &mut dyn FnMut(Leaf)) {
         let Ok(()) = leaf_tables(self, range, &mut |leaves| {
             leaves.each(f);
             Ok::<_, Infallible>(())

@@ -8,9 +8,9 @@ use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
 use crate::process::task::Process;
-use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use fallible::SortedMap;
 use mm::addr::PAGE_SIZE;
 use mm::sync::Lock;
 
@@ -50,9 +50,9 @@ struct Slot {
 }
 
 struct Table {
-    slots: BTreeMap<u32, Slot>,
+    slots: SortedMap<u32, Slot>,
     /// Indices by key.
-    keys: BTreeMap<i32, u32>,
+    keys: SortedMap<i32, u32>,
     pages: u64,
     limits: Limits,
     /// Of the number that was given last.
@@ -64,8 +64,8 @@ struct Table {
 const UNLIMITED: u64 = u64::MAX - (1 << 24);
 
 static TABLE: Lock<Table, { ranks::SHM_TABLE }> = Lock::new(Table {
-    slots: BTreeMap::new(),
-    keys: BTreeMap::new(),
+    slots: SortedMap::new(),
+    keys: SortedMap::new(),
     pages: 0,
     limits: Limits {
         max_size: UNLIMITED,
@@ -99,8 +99,8 @@ pub fn set_limits(f: impl FnOnce(&mut Limits)) {
 impl Table {
     /// The lowest index that is free.
     fn free_index(&self) -> u32 {
-        let taken = self.slots.keys();
-        let before = (0..).zip(taken).take_while(|(n, index)| n == *index);
+        let taken = self.slots.iter();
+        let before = (0..).zip(taken).take_while(|(n, (index, _))| n == *index);
         before.count() as u32
     }
 
@@ -140,20 +140,21 @@ pub fn get(new: &New, create: bool, exclusive: bool, creator: &Process) -> Resul
 
 fn enter(new: &New, creator: &Process) -> Result<i32> {
     room::check(Errno::ENOMEM)?;
-    // For the nodes of both maps, which cannot fail.
-    fallible::check()?;
     let (index, id) = TABLE.lock().next_id(new.size.div_ceil(PAGE_SIZE))?;
     let segment = Arc::new(Segment::new(new, id, creator)?);
     let mut table = TABLE.lock();
-    table.pages += segment.pages();
+    fallible::reserve(&mut table.slots, 1)?;
+    fallible::reserve(&mut table.keys, 1)?;
+    // There is room: nothing fails below.
     if new.key != PRIVATE {
-        table.keys.insert(new.key, index);
+        table.keys.insert(new.key, index)?;
     }
+    table.pages += segment.pages();
     let slot = Slot {
         segment: Arc::downgrade(&segment),
         kept: Some(segment),
     };
-    table.slots.insert(index, slot);
+    table.slots.insert(index, slot)?;
     COUNT.store(table.slots.len(), Relaxed);
     Ok(id)
 }
@@ -201,14 +202,18 @@ pub fn at_index(id: i32) -> Result<Arc<Segment>> {
 /// The first segment from an index on, with its index.
 pub fn from_index(from: u32) -> Option<(u32, Arc<Segment>)> {
     let table = TABLE.lock();
-    let mut rest = table.slots.range(from..);
+    let mut rest = table.slots.from(&from);
     rest.find_map(|(index, slot)| Some((*index, slot.segment.upgrade()?)))
 }
 
 /// The highest index of a segment; 0 if there is none.
 pub fn highest_index() -> u32 {
     let table = TABLE.lock();
-    table.slots.last_key_value().map_or(0, |(index, _)| *index)
+    table
+        .slots
+        .iter()
+        .next_back()
+        .map_or(0, |(index, _)| *index)
 }
 
 /// What all segments have together.

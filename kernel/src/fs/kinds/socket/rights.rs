@@ -14,9 +14,9 @@ use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::fs::OpenFile;
 use crate::sched;
-use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use fallible::SortedMap;
 use mm::sync::Lock;
 
 /// Files in flight at most, over all messages.
@@ -34,7 +34,7 @@ type Address = usize;
 
 struct Flight {
     /// The sockets among the files in flight, and how often each is in a message.
-    sockets: BTreeMap<Address, (Weak<OpenFile>, usize)>,
+    sockets: SortedMap<Address, (Weak<OpenFile>, usize)>,
     /// Files in flight, those that landed included.
     files: usize,
     /// To be closed. There is room for all in flight.
@@ -48,7 +48,7 @@ struct Flight {
 }
 
 static FLIGHT: Lock<Flight, { ranks::OPEN_FILE }> = Lock::new(Flight {
-    sockets: BTreeMap::new(),
+    sockets: SortedMap::new(),
     files: 0,
     landed: Vec::new(),
     closing: false,
@@ -65,10 +65,12 @@ impl Flight {
         self.sockets.len() >= FEW.max(2 * self.left)
     }
 
+    /// There is room for it.
     fn enter(&mut self, file: &Arc<OpenFile>) {
         if endpoint_of(file).is_some() {
             let new = || (Arc::downgrade(file), 0);
-            self.sockets.entry(address(file)).or_insert_with(new).1 += 1;
+            let socket = self.sockets.get_or_insert(address(file), new);
+            socket.expect("room was made").1 += 1;
         }
     }
 
@@ -91,11 +93,11 @@ impl Rights {
         let mut flight = FLIGHT.lock();
         let sum = flight.files + files.len();
         let sockets = files.iter().filter(|file| endpoint_of(file).is_some());
-        if sum > MOST || flight.sockets.len() + sockets.count() > MOST_SOCKETS {
+        let sockets = sockets.count();
+        if sum > MOST || flight.sockets.len() + sockets > MOST_SOCKETS {
             return Err(Errno::ETOOMANYREFS);
         }
-        // The map's nodes are not asked for one by one.
-        fallible::check()?;
+        fallible::reserve(&mut flight.sockets, sockets)?;
         let more = sum - flight.landed.len();
         fallible::reserve(&mut flight.landed, more)?;
         flight.files = sum;
@@ -194,7 +196,7 @@ pub fn collect() {
 fn circles(flight: &Flight) -> Result<Vec<Arc<OpenFile>>> {
     let mut suspects = Vec::new();
     fallible::reserve(&mut suspects, flight.sockets.len())?;
-    for (at, (file, count)) in &flight.sockets {
+    for (at, (file, count)) in flight.sockets.iter() {
         if file.strong_count() == *count {
             suspects.push(Suspect {
                 at: *at,

@@ -79,10 +79,10 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Replaces the page by a private copy; the old one is freed after the flush.
     fn copy(mut self, cursor: &mut Cursor<'_, M>, mut old: Leaf) -> Result<Pfn, Stop> {
+        if self.vma.flags.contains(VmaFlags::HUGETLB) {
+            return self.copy_huge(cursor, &old);
+        }
         if old.level != Level::Pte {
-            if self.vma.flags.contains(VmaFlags::HUGETLB) {
-                return self.copy_huge(cursor, &old);
-            }
             if self.is_huge_zero(&old) && self.orders().contains(PMD_ORDER) {
                 return Err(Stop::Wants(PMD_ORDER));
             }
@@ -109,10 +109,10 @@ impl<M: Machine> Fault<'_, M> {
     /// folio may be shared.
     #[cold]
     fn reuse_pinned(mut self, cursor: &mut Cursor<'_, M>, mut leaf: Leaf) -> Result<Pfn, Stop> {
+        if self.vma.flags.contains(VmaFlags::HUGETLB) {
+            return Ok(self.reuse_huge(cursor, &leaf));
+        }
         if leaf.level != Level::Pte {
-            if self.vma.flags.contains(VmaFlags::HUGETLB) {
-                return Ok(self.reuse_huge(cursor, &leaf));
-            }
             leaf = self.page_alone(cursor)?;
         }
         self.mm.count(Event::CowReused, 1);

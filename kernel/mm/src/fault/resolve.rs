@@ -294,7 +294,11 @@ impl<M: Machine> Fault<'_, M> {
             cursor.edit(&mut gather).reuse_around(leaf, area);
         }
         if tracked && self.access == Access::Write {
-            cursor.edit(&mut gather).write_tracked(bits);
+            let edit = cursor.edit(&mut gather);
+            match self.vma.flags.contains(VmaFlags::HUGETLB) {
+                true => edit.write_tracked_huge(bits),
+                false => edit.write_tracked(bits),
+            }
         } else {
             cursor.edit(&mut gather).add_bits(bits, area);
         }

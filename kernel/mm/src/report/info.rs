@@ -3,7 +3,6 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
-use crate::hugetlb::LEAF_REFERENCES;
 use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, Marker, step};
 use crate::vma::{Vma, VmaFlags};
@@ -81,6 +80,7 @@ impl<M: Machine> AddressSpace<M> {
                 continue;
             };
             let tracked = vma.flags.contains(VmaFlags::TRACKED);
+            let huge = vma.flags.contains(VmaFlags::HUGETLB);
             let absent = PageInfo {
                 mapped: true,
                 soft_dirty: !tracked,
@@ -96,6 +96,7 @@ impl<M: Machine> AddressSpace<M> {
                         tracks_writes: absent.tracks_writes,
                         ..self.describe(&leaf)
                     };
+                    info.huge |= huge && info.present;
                     for into in &mut words[index(leaf.va)..][..leaf.pages as usize] {
                         *into = word(&info);
                         info.pfn += 1;
@@ -116,18 +117,11 @@ impl<M: Machine> AddressSpace<M> {
                 ..PageInfo::default()
             };
         }
-        let Block { head, kind, .. } = self.mm.frames().folio(leaf.pfn);
+        let Block { head, kind, order } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
             Kind::Anon => self.mm.owns(&self.id.owner, leaf),
-            // The object's own reference and this leaf's.
-            Kind::Object => {
-                let own = if leaf.level == Level::Pte {
-                    1
-                } else {
-                    LEAF_REFERENCES
-                };
-                self.mm.frames().get(head).refs() == 1 + own
-            }
+            // The object's own reference and those of one space.
+            Kind::Object => self.mm.frames().get(head).refs() == 1 + order.pages(),
             _ => false,
         };
         PageInfo {

@@ -68,12 +68,6 @@ impl<'a, M: Machine> Change<'_, '_, 'a, M> {
         }
     }
 
-    /// Makes the PMD entry free for the leaf of a huge page, of which there are markers at most.
-    pub fn clear_for_leaf(self) {
-        self.cursor.take_markers();
-        self.remove_empty_table();
-    }
-
     /// Adds `bits` to the leaf, or to all entries of a folded block, so that it stays folded; the
     /// gather owes the flush. `area` is the VMA's range, which a block may cross.
     pub fn add_bits(mut self, bits: Attrs, area: VirtRange) {

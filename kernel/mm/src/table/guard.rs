@@ -8,6 +8,7 @@
 //! - Its table is not shared by a fork (`share`): its VMA has `VmaFlags::GUARDED`.
 
 use super::edit::Edit;
+use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
@@ -32,9 +33,13 @@ impl<M: Machine> Edit<'_, '_, M> {
         budget.take(budget::TABLE + range.pages() as u32);
         Ok(())
     }
-    /// Installs poison in the same way, in the place of a page or of a huge page.
+    /// Installs poison in the same way, in the place of a page or of a huge page, which may have
+    /// several PMD entries.
     pub fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
-        self.markers(range, Marker::Poison)
+        for part in by_pmd(range) {
+            Cursor::new(self.mm(), self.space, part.start).prepare(Level::Pte)?;
+        }
+        by_pmd(range).try_for_each(|part| self.markers(part, Marker::Poison))
     }
     fn markers(&mut self, range: VirtRange, marker: Marker) -> Result<(), OutOfMemory> {
         let mut cursor = Cursor::new(self.mm(), self.space, range.start);

@@ -6,6 +6,7 @@ use super::node::{Node, Present, PteTable};
 use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
@@ -55,7 +56,11 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         let index = Level::Pmd.index(va);
         // Huge pages stay whole: what would change a part of one is refused before.
         let splits = |pmd: &Node<'_, M>| match pmd.entry(index) {
-            Entry::Leaf { pfn, .. } => !mm.frames().get(pfn).is_hugetlb(),
+            Entry::Leaf { pfn, .. } => {
+                let (kind, _, huge) = mm.frames().get(pfn).kind_order_hugetlb();
+                // A leaf of a huge page with several maps tails.
+                !huge && kind != Kind::Reserved
+            }
             _ => false,
         };
         let Some(pmd) = pmd.filter(splits) else {

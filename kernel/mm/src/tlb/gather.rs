@@ -145,7 +145,12 @@ impl<'a, M: Machine> Gather<'a, M> {
         if frames.get(folio).kind() != Kind::Anon {
             return self.push(folio, pages);
         }
-        let leaf = if level == Level::Pte { 0 } else { LEAF };
+        let whole = frames.get(folio).order() == level.order();
+        let leaf = if level != Level::Pte && whole {
+            LEAF
+        } else {
+            0
+        };
         if let Some(last) = self.frames.last_mut()
             && last.pfn + last.refs == first
             && first != folio

@@ -94,6 +94,8 @@ mutants! {
     MoveUnlike,
     /// mprotect gives guards the rights of their area.
     OpenGuards,
+    /// mprotect leaves entries the key that they had.
+    KeepKeys,
     /// Page advice drops guards.
     DropGuards,
     /// Fork shares tables with guards.

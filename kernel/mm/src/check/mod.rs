@@ -93,7 +93,8 @@ pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, 
         "missed flush: a TLB translates {va:?} to {pfn:?}, the tables to {now:?}"
     );
     let rights = Attrs::WRITE | Attrs::EXEC | Attrs::USER;
-    let stale = (cached - attrs) & rights;
+    let other_key = (cached ^ attrs) & Attrs::KEY;
+    let stale = (cached - attrs) & rights | other_key;
     assert!(
         stale.is_empty(),
         "missed flush: a TLB allows {stale:?} at {va:?}, the tables do not"
@@ -317,7 +318,12 @@ impl<M: Machine> Tally<'_, M> {
             return self.marker(vma, leaf, marker);
         }
         let writable = attrs.contains(Attrs::WRITE);
-        let fixed = Attrs::USER | Attrs::EXEC | Attrs::NO_ACCESS | Attrs::GLOBAL | Attrs::DEVICE;
+        let fixed = Attrs::USER
+            | Attrs::EXEC
+            | Attrs::NO_ACCESS
+            | Attrs::GLOBAL
+            | Attrs::DEVICE
+            | Attrs::KEY;
         assert!(
             attrs & fixed == vma.attrs(),
             "{va:?} says {attrs:?}, its VMA {:?}",

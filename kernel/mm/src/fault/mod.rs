@@ -21,7 +21,7 @@ use crate::addr::Order;
 pub(crate) use beside::only_entries;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
-pub(crate) use resolve::attrs as fresh_attrs;
+pub(crate) use resolve::{attrs as fresh_attrs, refused_by_key};
 pub use userfault::{Asked, Question};
 
 /// Kind of the faulting access.

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution, Stopped};
-use crate::manager::OutOfMemory;
+use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::object::Object;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
@@ -82,7 +82,7 @@ impl<M: Machine> AddressSpace<M> {
         };
         let covered = self.in_areas(range, beside, |inner, slot, part, budget| {
             let vma = inner.vmas.get(slot);
-            if let Some(why) = refusal(vma, advice) {
+            if let Some(why) = refusal(&self.mm, vma, advice) {
                 return Err(why);
             }
             if vma.flags.contains(VmaFlags::HUGETLB) {
@@ -197,7 +197,7 @@ impl<M: Machine> Areas<'_, M> {
         self.split_ends(range)?;
         let (mut pages, mut refused) = (0, None);
         self.in_parts(range, |inner, mut part| {
-            let why_not = |v: &Vma<M>| Some((v.range.start, refusal(v, advice)?));
+            let why_not = |v: &Vma<M>| Some((v.range.start, refusal(inner.mm(), v, advice)?));
             if let Some((start, why)) = inner.vmas.iter_in(part).find_map(why_not) {
                 // What precedes it is advised all the same.
                 part.end = start.max(part.start);
@@ -271,7 +271,7 @@ impl<M: Machine> Locked<'_, M> {
         let Some(part) = vma.range.intersection(&range) else {
             return Ok(None);
         };
-        if let Some(why) = refusal(vma, Advice::Remove) {
+        if let Some(why) = refusal(self.mm(), vma, Advice::Remove) {
             return Err(why);
         }
         let (object, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
@@ -304,8 +304,8 @@ fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), 
 
 /// Why the advice does not suit the VMA: a seal, or pages that are locked or not private.
 #[inline]
-pub(super) fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error> {
-    if vma.is_sealed() && vma.is_sealed_against(advice) {
+pub(super) fn refusal<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, advice: Advice) -> Option<Error> {
+    if vma.is_sealed() && vma.is_sealed_against(mm, advice) {
         return Some(Error::Perm);
     }
     let locked = vma.flags.contains(VmaFlags::LOCKED);

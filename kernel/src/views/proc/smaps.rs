@@ -10,6 +10,7 @@ use crate::fs::open::file::FileOps;
 use crate::thp::spaces;
 use alloc::sync::Arc;
 use mm::addr::VirtRange;
+use mm::arch::Machine;
 use mm::thp::policy::{self, Orders};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{FOLIO_ORDERS, Smaps, SmapsWalk};
@@ -115,13 +116,15 @@ Folios-1024kB:  @@@@@@@@ @@@@@@@@ @@@@@@@@
 Folios-2048kB:  @@@@@@@@ @@@@@@@@ @@@@@@@@
 ";
 
-/// An area's last line but one, with 0 or 1 behind it, and the last one.
+/// An area's last lines: with 0 or 1 behind it; on machines that have keys, with two digits; and
+/// the flags.
 const ELIGIBLE: &[u8] = b"THPeligible:           ";
+const KEY: &[u8] = b"\nProtectionKey:        ";
 const FLAGS: &[u8] = b"\nVmFlags: ";
 
 /// What a record has besides its line of maps, at most.
 const ROOM: usize = HugeAreaForm::ROOM + HugeCommonForm::ROOM + FoliosForm::ROOM + LAST_LINES;
-const LAST_LINES: usize = ELIGIBLE.len() + FLAGS.len() + FLAG_WORDS.len() * 3 + 2;
+const LAST_LINES: usize = ELIGIBLE.len() + KEY.len() + FLAGS.len() + FLAG_WORDS.len() * 3 + 4;
 const _: () = assert!(RollupForm::ROOM <= HugeAreaForm::ROOM);
 const _: () = assert!(AreaForm::ROOM <= HugeAreaForm::ROOM);
 /// Areas that are copied at once: some 10 kB of text.
@@ -142,6 +145,7 @@ impl Records for SmapsFile {
         };
         let areas = Areas::from(&space, from, AREAS)?;
         let sizes = Sizes::of(&space);
+        let has_keys = space.mm().machine().keys() > 1;
         drop(space);
         let mut walk = SmapsWalk::default();
         for vma in &areas.vmas {
@@ -154,6 +158,12 @@ impl Records for SmapsFile {
             common(out, figures);
             out.bytes(ELIGIBLE);
             out.byte(b'0' + u8::from(sizes.eligible(vma)));
+            if has_keys {
+                out.bytes(KEY);
+                let key = vma.prot.key().0;
+                out.byte(if key < 10 { b' ' } else { b'1' });
+                out.byte(b'0' + key % 10);
+            }
             out.bytes(FLAGS);
             flag_words(out, vma.prot, vma.flags);
             out.byte(b'\n');

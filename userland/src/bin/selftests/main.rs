@@ -41,6 +41,7 @@ mod owner;
 mod pagemap;
 mod parallel;
 mod pipes;
+mod pkeys;
 mod pointers;
 mod posix_timers;
 mod privileges;
@@ -86,6 +87,7 @@ const FAMILIES: &[&[Test]] = &[
     protect::TESTS,
     seal::TESTS,
     mdwe::TESTS,
+    pkeys::TESTS,
     cow::TESTS,
     shared::TESTS,
     memfd::TESTS,

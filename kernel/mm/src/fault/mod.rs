@@ -9,6 +9,7 @@ mod cow;
 mod file;
 mod fresh;
 mod huge;
+mod keys;
 #[cfg(feature = "lab-anon")]
 mod lab;
 mod pin;
@@ -19,9 +20,10 @@ mod userfault;
 
 use crate::addr::Order;
 pub(crate) use beside::only_entries;
+pub(crate) use keys::refused_by_key;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
-pub(crate) use resolve::{attrs as fresh_attrs, refused_by_key};
+pub(crate) use resolve::attrs as fresh_attrs;
 pub use userfault::{Asked, Question};
 
 /// Kind of the faulting access.

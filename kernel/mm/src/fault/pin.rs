@@ -7,7 +7,8 @@
 //! - A device's pin is long-term: the process and the device keep sharing the page, which
 //!   `manager::long_term` records.
 
-use super::resolve::{Request, refused_by_key, resolve};
+use super::keys::check_key;
+use super::resolve::{Request, resolve};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
@@ -116,19 +117,6 @@ impl<M: Machine> Locked<'_, M> {
                 return Ok(pfn);
             }
         }
-    }
-}
-
-/// Whether the running thread may use the page of `addr`, as far as its keys say.
-fn check_key<M: Machine>(
-    inner: &Locked<'_, M>,
-    addr: VirtAddr,
-    access: Access,
-) -> Result<(), Resolution> {
-    let vma = inner.vmas.find(addr).map(|slot| inner.vmas.get(slot));
-    match vma.is_some_and(|vma| refused_by_key(inner.mm(), vma, access)) {
-        true => Err(Resolution::Denied),
-        false => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Populate: faults ahead of use (MAP_POPULATE, mlock, MADV_POPULATE_*).
 
-use super::resolve::{Request, allowed, refused_by_key, resolve};
+use super::keys::refused_by_key;
+use super::resolve::{Request, allowed, resolve};
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};

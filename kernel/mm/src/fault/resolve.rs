@@ -4,7 +4,7 @@ use super::cow::reuse_single;
 use super::fresh::{Wants, supply, supply_here};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Cpu, Machine, PteFormat};
+use crate::arch::{Attrs, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
 use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
 use crate::stat::Event;
@@ -227,14 +227,6 @@ pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> 
         Access::Write => vma.prot.contains(Prot::WRITE) || force && !vma.shared(),
         Access::Exec => vma.prot.contains(Prot::EXEC),
     }
-}
-
-/// Whether the running thread, in its own space, may not use the VMA's pages as data: its register
-/// refuses the key. Hardware asks that itself; it is for what the kernel does in its place.
-#[cold]
-pub(crate) fn refused_by_key<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, access: Access) -> bool {
-    let cpu = mm.machine().cpu();
-    cpu.refuses_key(vma.prot.key(), access == Access::Write)
 }
 
 impl<M: Machine> Fault<'_, M> {

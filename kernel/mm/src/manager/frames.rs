@@ -8,7 +8,7 @@ use crate::frame::{AllocRequest, Kind};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::sync::Ordering;
-use crate::thp::Stat;
+use crate::thp::{Huge, PMD_ORDER, Stat};
 
 impl<M: Machine> Mm<M> {
     /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that
@@ -107,6 +107,8 @@ impl<M: Machine> Mm<M> {
             }
             if kind == Kind::Anon {
                 self.large_folio_ends(pfn, order);
+            } else if order == PMD_ORDER && kind == Kind::Object {
+                self.count_huge(Huge::Shmem, 1u64.wrapping_neg());
             }
         }
         self.to_allocator(blocks);

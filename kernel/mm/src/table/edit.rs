@@ -8,6 +8,7 @@ use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::manager::Mm;
 use crate::stat::Event;
+use crate::thp::Huge;
 use crate::tlb::{Gather, Removed};
 
 /// The tables of a locked space, and the gather that owes the flushes.
@@ -94,8 +95,11 @@ pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mu
     };
     node.lost(1);
     let meta = mm.frames().get(folio);
-    if meta.kind() == Kind::Anon && !meta.is_hugetlb() {
-        mm.pmd_unmapped();
+    match meta.kind() {
+        _ if meta.is_hugetlb() => {}
+        Kind::Anon => mm.pmd_unmapped(),
+        Kind::Object => mm.count_huge(Huge::ShmemMapped, 1u64.wrapping_neg()),
+        _ => {}
     }
     let removed = Removed {
         folio,

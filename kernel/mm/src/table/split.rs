@@ -6,13 +6,14 @@ use super::node::{Node, Present, PteTable};
 use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
 use crate::switch::Kept;
-use crate::thp::PMD_ORDER;
+use crate::thp::{Huge, PMD_ORDER};
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Splits the PMD leaves and unshares the tables that the ends of `range` cut, with tables from
@@ -79,6 +80,9 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             }
             mm.put_huge_zero_page(1);
             share::note_zeros(table);
+        } else if mm.frames().get(pfn).kind() == Kind::Object {
+            table.install(start, TABLE_ENTRIES, pfn, attrs);
+            mm.count_huge(Huge::ShmemMapped, 1u64.wrapping_neg());
         } else {
             table.install(start, TABLE_ENTRIES, pfn, attrs);
             mm.pmd_unmapped();

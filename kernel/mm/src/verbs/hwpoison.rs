@@ -47,7 +47,8 @@ impl<M: Machine> AddressSpace<M> {
         how: Offline,
         everywhere: &mut Everywhere<'_, M>,
     ) -> Result<u64, Error> {
-        let (victim, size) = self.victim(at)?;
+        let (mut victim, size) = self.victim(at)?;
+        victim.split(everywhere)?;
         match (&victim.place, how) {
             (None, Offline::Hard) => victim.lose(self, everywhere),
             (None, Offline::Soft) => victim.leave(self, everywhere),
@@ -168,6 +169,24 @@ fn refused(why: Resolution) -> Error {
 }
 
 impl<M: Machine> Victim<M> {
+    /// Makes a page of an object's large folio a single one.
+    fn split(&mut self, everywhere: &mut Everywhere<'_, M>) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            let Some((object, index)) = &self.place else {
+                return Ok(());
+            };
+            if object.huge_order().is_some() || self.order == Order(0) {
+                return Ok(());
+            }
+            let Some(folio) = object.folio_at(*index) else {
+                (self.head, self.order) = (self.page, Order(0));
+                return Ok(());
+            };
+            everywhere(&mut |space| space.split_folio(object, folio.clone()));
+        }
+        Err(Error::Busy)
+    }
+
     /// A private page that is lost.
     fn lose(
         &self,

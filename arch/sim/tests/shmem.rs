@@ -37,6 +37,7 @@ on_both_by_run! {
     parts_of_a_leaf
     a_hole_under_a_leaf
     a_protected_leaf
+    a_range_collapses
 }
 
 const HUGE: u64 = PMD_ORDER.pages();
@@ -683,5 +684,55 @@ fn a_protected_leaf<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.store(0, &s, page(7), 1), Err(Resolution::Asks));
     assert_eq!(w.store(0, &s, page(10), 1), Err(Resolution::Asks));
     assert_eq!(w.load(0, &s, page(7)), Ok(7));
+    w.check(&[&s, &t], &[&object]);
+}
+
+fn collapse<F: PteFormat>(s: &Process<F>, at: VirtAddr, all: &[&Process<F>]) -> Result<(), Error> {
+    s.advise_collapse(at, HUGE * PAGE_SIZE, &mut |f| all.iter().for_each(|s| f(s)))
+}
+
+fn a_range_collapses<F: PteFormat>(w: &World<F>) {
+    orders(w, &[4]);
+    let (s, t, limit) = (w.process(), w.process(), PagePool::new(3 * HUGE));
+    let object = Object::in_pool(&w.mm, Some(limit.clone()));
+    object.set_len(3 * HUGE * PAGE_SIZE - PAGE_SIZE);
+    shared(&s, &object, AT, 3 * HUGE);
+    shared(&t, &object, page(8 * HUGE + 1), 3 * HUGE);
+    // Nothing is there.
+    assert_eq!(collapse(&s, AT, &[&s, &t]), Err(Error::Inval));
+    w.store(0, &s, page(5), 5).unwrap();
+    object.write_at(100 * PAGE_SIZE, &[9]).unwrap();
+    w.load(1, &t, page(8 * HUGE + 101)).unwrap();
+    let pin = s.pin(page(6)).unwrap();
+    assert_eq!(collapse(&s, AT, &[&s, &t]), Err(Error::Again));
+    w.check(&[&s, &t], &[&object]);
+    drop(pin);
+    let before = w.mm.counts().object;
+    assert_eq!(collapse(&s, AT, &[&s, &t]), Ok(()));
+    w.check(&[&s, &t], &[&object]);
+    assert_eq!(w.mm.counts().object, before - 17 + HUGE);
+    assert_eq!((limit.used(), object.pages()), (HUGE, HUGE));
+    assert!(is_leaf(&s, AT));
+    let seen = [5, 100, 7].map(|n| w.load(0, &s, page(n)));
+    assert_eq!(seen, [Ok(5), Ok(9), Ok(0)]);
+    assert_eq!(w.load(1, &t, page(8 * HUGE + 101)), Ok(9));
+    assert_eq!(collapse(&s, AT, &[&s, &t]), Ok(()));
+    // Where offsets are others, and where the object ends before.
+    assert_eq!(collapse(&t, page(9 * HUGE), &[&s, &t]), Err(Error::Inval));
+    w.store(0, &s, page(2 * HUGE), 1).unwrap();
+    assert_eq!(collapse(&s, page(2 * HUGE), &[&s, &t]), Err(Error::Inval));
+    w.check(&[&s, &t], &[&object]);
+    // In a monitor's area, too, where faults are asked for.
+    w.store(1, &t, page(9 * HUGE + 1), 3).unwrap();
+    let with = Registration {
+        monitor: 3,
+        flags: VmaFlags::UFFD_MINOR,
+    };
+    let second = VirtRange::new(page(HUGE), page(2 * HUGE));
+    s.userfault_register(second, with).unwrap();
+    assert_eq!(w.load(0, &s, page(HUGE)), Err(Resolution::Asks));
+    assert_eq!(collapse(&s, page(HUGE), &[&s, &t]), Ok(()));
+    assert_eq!(w.load(0, &s, page(HUGE)), Ok(3));
+    assert!(is_leaf(&s, page(HUGE)));
     w.check(&[&s, &t], &[&object]);
 }

@@ -1,6 +1,7 @@
 //! Memory objects: pages by index, behind files, shared anonymous memory and memfds (Linux:
 //! address_space).
 
+mod collapse;
 mod huge;
 mod hwpoison;
 mod large;
@@ -18,6 +19,7 @@ use crate::mutant::{self, Mutant};
 use crate::sync::{Lock, rank};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+pub(crate) use collapse::Collapsed;
 use core::ops::Range;
 pub(crate) use huge::Below;
 use huge::{Claims, Huge};

@@ -14,6 +14,7 @@ use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::object::Object;
+use crate::reshape::Everywhere;
 use crate::space::{AddressSpace, Error, Inner, Locked, Offline, gathered};
 use crate::stat::Event;
 use crate::table::{Budget, Cursor};
@@ -33,9 +34,6 @@ struct Victim<M: Machine> {
     /// reference.
     place: Option<(Arc<Object<M>>, u64)>,
 }
-
-/// Calls a function with every address space.
-type Everywhere<'a, M> = dyn FnMut(&mut dyn FnMut(&AddressSpace<M>)) + 'a;
 
 impl<M: Machine> AddressSpace<M> {
     /// Takes the page at `at` out of use; returns the size of the folio that it was of. EFAULT: no

@@ -64,13 +64,20 @@ impl<M: Machine> AddressSpace<M> {
     /// Unmaps what is left of an object's large folio in this space, but for private copies and
     /// what is locked, and splits it if no other space maps it.
     pub(super) fn split_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>) {
+        self.zap_for_folio(object, folio, true);
+    }
+    /// Unmaps pages of an object that become one folio, but for private copies.
+    pub(crate) fn zap_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>) {
+        self.zap_for_folio(object, folio, false);
+    }
+    fn zap_for_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>, splits: bool) {
         self.zap_pages(&Pages {
             object,
             from: folio.start,
             end: folio.end,
             keep_copies: true,
             moves: true,
-            splits: true,
+            splits,
         });
     }
 

@@ -12,7 +12,7 @@ use mm::object::{Object, PagePool};
 use mm::thp::controls::{ShmemEnabled, ShmemSize};
 use mm::thp::{Disable, ORDERS, PMD_ORDER, Permit, Stat};
 use mm::vma::{Prot, VmaFlags};
-use mm::{Advice, Content, Error, Offline, Registration};
+use mm::{Advice, Content, Error, MapRequest, Offline, Place, Registration};
 use std::sync::Arc;
 
 on_both_by_run! {
@@ -38,6 +38,7 @@ on_both_by_run! {
     a_hole_under_a_leaf
     a_protected_leaf
     a_range_collapses
+    the_place_suits_the_folios
 }
 
 const HUGE: u64 = PMD_ORDER.pages();
@@ -282,8 +283,6 @@ fn a_hole_splits<F: PteFormat>(w: &World<F>) {
     w.store(0, &a, page(2), 1).unwrap();
     punch(&object, &[&a, &b], 30, 4);
     assert_eq!((stat(w, 5, Stat::Split), object.pages()), (3, 60));
-    // While the other space was still to be asked.
-    assert_eq!(stat(w, 5, Stat::SplitFailed), 1);
     w.check(&[&a, &b], &[&object]);
 }
 
@@ -735,4 +734,22 @@ fn a_range_collapses<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.load(0, &s, page(HUGE)), Ok(3));
     assert!(is_leaf(&s, page(HUGE)));
     w.check(&[&s, &t], &[&object]);
+}
+
+fn the_place_suits_the_folios<F: PteFormat>(w: &World<F>) {
+    let (s, object) = (w.process(), object(w, 4 * HUGE));
+    let map = |offset, pages| {
+        let fixed = of_object(&object, offset, AT, pages, RW, VmaFlags::SHARED);
+        let place = Place::Hint(VirtAddr(0));
+        let at = s.map(MapRequest { place, ..fixed }).unwrap();
+        (at.0 / PAGE_SIZE).wrapping_sub(offset)
+    };
+    map(0, 1);
+    let unaligned = map(3, HUGE + 7);
+    orders(w, &[2, 4, 9]);
+    for (pages, unit) in [(3, 1), (5, 4), (17, 16), (HUGE + 7, HUGE)] {
+        assert_eq!(map(3, pages) % unit, 0, "{pages}");
+    }
+    assert_ne!(unaligned % HUGE, 0);
+    w.check(&[&s], &[&object]);
 }

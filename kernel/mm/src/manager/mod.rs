@@ -266,9 +266,9 @@ impl<M: Machine> Mm<M> {
         })
     }
     /// How many references a block in use has, by its head: of a private folio one for each page
-    /// that an entry maps (a PMD leaf counts as 512), and pins; of an object's folio one for
-    /// each page that an entry maps, and one for each page that the object has. A private folio that is not mapped yet has a plain count, for
-    /// its allocator only.
+    /// that an entry maps (a PMD leaf counts as 512), and pins; of an object's folio one for each
+    /// page that an entry maps, and one for each page that the object has. A private folio that is
+    /// not mapped yet has a plain count, for its allocator only.
     pub fn references(&self, head: Pfn) -> u64 {
         let meta = self.frames().get(head);
         match meta.kind_and_order() {

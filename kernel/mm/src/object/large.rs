@@ -10,11 +10,11 @@
 //!          | | | |
 //!   frames h t t t              h: the head, with the count; t: its tails
 //! ```
-//! A page that is dropped takes its reference out of the count; its frame is free when the folio is,
-//! or when the folio is split, which it is as soon as only the map refers to it.
+//! A page that is dropped takes its reference out of the count; its frame is free when the folio
+//! is, or when the folio is split, which can be done when only the map refers to it.
 
 use super::{Object, ObjectPages};
-use crate::addr::{Order, PAGE_SIZE, Pfn};
+use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::Machine;
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
@@ -51,6 +51,17 @@ impl<M: Machine> Object<M> {
     /// Whether it is one of the internal mount, to which `shmem_enabled` is addressed.
     pub(crate) fn is_internal(&self) -> bool {
         self.internal
+    }
+
+    /// The largest order of a folio that a mapping of `len` bytes may hold whole, if addresses and
+    /// indices are congruent.
+    pub(crate) fn largest_order(&self, len: u64) -> Option<Order> {
+        let orders = self.mm.thp().controls.shmem();
+        if orders.is_empty() || self.huge.is_some() {
+            return None;
+        }
+        let fitting = Order((len >> PAGE_SHIFT).max(1).ilog2() as u8).min(PMD_ORDER);
+        orders.of_any_area(self.internal).up_to(fitting).largest()
     }
 
     /// [`Object::page`]; where it is a hole, of the largest folio that fits there and can be had.
@@ -197,7 +208,6 @@ impl<M: Machine> Object<M> {
         let order = meta.order();
         // Whoever maps or pins a page that is not mapped yet comes through this lock.
         if meta.refs() != there && !mutant::on(Mutant::SplitMapped) {
-            self.mm.count_folios(order, Stat::SplitFailed, 1);
             return false;
         }
         self.mm.count_folios(order, Stat::Split, 1);

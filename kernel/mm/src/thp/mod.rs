@@ -1,5 +1,6 @@
 //! Multi-size THP: the folio sizes that anonymous memory may have ([`controls`]) and that a process
-//! permits itself ([`permit`]), the size that a fault takes ([`policy`]; of shared memory [`shmem`]), statistics ([`stats`]).
+//! permits itself ([`permit`]), the size that a fault takes ([`policy`]; of shared memory
+//! [`shmem`]), statistics ([`stats`]).
 //! [`words`] and [`sizes`] parse and print the files of sysfs, [`boot`] parses the command line.
 //! Names and meanings are those of Linux's transhuge.rst and of seed 002.
 

@@ -42,6 +42,16 @@ impl ShmemOrders {
     fn set(self, shift: u32) -> Orders {
         Orders((self.0 >> shift) as u32 & 0xffff)
     }
+    /// What some area may allow, of an object of the internal mount or of a file.
+    pub fn of_any_area(self, internal: bool) -> Orders {
+        let forced = self.set(FORCED);
+        match internal {
+            true => [0, WITHIN, ADVISED]
+                .into_iter()
+                .fold(forced, |all, shift| all.with(self.set(shift))),
+            false => forced,
+        }
+    }
     /// What an area allows: with or without MADV_HUGEPAGE, of an object of the internal mount
     /// (shared anonymous memory, memfds, System V) or of a file, in a process with this permit.
     pub fn allowed(self, advised: bool, internal: bool, permit: Permit) -> Allowed {

@@ -157,16 +157,18 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
     ) -> Result<(), OutOfMemory> {
         let (mm, node, index) = (self.mm, leaves.node, leaves.index());
-        if self.is_of_object(leaves) {
+        let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
+            unreachable!("the walk found a leaf, and the space is locked");
+        };
+        let (kind, _, hugetlb) = mm.frames().get(pfn).kind_order_hugetlb();
+        if kind == Kind::Object && !hugetlb {
+            // The child's first fault maps it.
             return Ok(());
         }
         let mut to = Cursor::new(mm, child, leaves.part.start);
         to.prepare(node.level)?;
-        let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
-            unreachable!("the walk found a leaf, and the space is locked");
-        };
         let folio = Block::anon(pfn, node.level.order());
-        if mm.frames().get(pfn).is_hugetlb() {
+        if hugetlb {
             if !self.share_huge(&mut to, &folio, attrs)? {
                 return Ok(());
             }
@@ -189,15 +191,6 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         to.write_huge(pfn, attrs - Attrs::WRITE);
         mm.count(Event::ForkEntries, 1);
         Ok(())
-    }
-
-    /// Whether a PMD leaf maps a folio of an object: the child's first fault does the same.
-    fn is_of_object(&self, leaves: &Leaves<'a, M>) -> bool {
-        let leaf = leaves.node.present(leaves.index());
-        leaf.is_some_and(|leaf| {
-            let meta = self.mm.frames().get(leaf.pfn);
-            meta.kind() == Kind::Object && !meta.is_hugetlb()
-        })
     }
 
     /// Adds the child's references to a huge page, and returns whether its leaf is still to be

@@ -198,6 +198,12 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn pmd_unmapped(&self) {
         self.count_huge(Huge::AnonMapped, 1u64.wrapping_neg());
     }
+    /// Counts a PMD leaf that is gone, of an object's folio.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn shmem_unmapped(&self) {
+        self.count_huge(Huge::ShmemMapped, 1u64.wrapping_neg());
+    }
     /// Adds to a count of what has PMD size; wraps around, for subtraction.
     #[inline]
     pub(crate) fn count_huge(&self, count: Huge, n: u64) {

@@ -8,7 +8,6 @@ use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::manager::Mm;
 use crate::stat::Event;
-use crate::thp::Huge;
 use crate::tlb::{Gather, Removed};
 
 /// The tables of a locked space, and the gather that owes the flushes.
@@ -98,7 +97,7 @@ pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mu
     match meta.kind() {
         _ if meta.is_hugetlb() => {}
         Kind::Anon => mm.pmd_unmapped(),
-        Kind::Object => mm.count_huge(Huge::ShmemMapped, 1u64.wrapping_neg()),
+        Kind::Object => mm.shmem_unmapped(),
         _ => {}
     }
     let removed = Removed {

@@ -13,7 +13,7 @@ use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
 use crate::switch::Kept;
-use crate::thp::{Huge, PMD_ORDER};
+use crate::thp::PMD_ORDER;
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Splits the PMD leaves and unshares the tables that the ends of `range` cut, with tables from
@@ -80,14 +80,15 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             }
             mm.put_huge_zero_page(1);
             share::note_zeros(table);
-        } else if mm.frames().get(pfn).kind() == Kind::Object {
-            table.install(start, TABLE_ENTRIES, pfn, attrs);
-            mm.count_huge(Huge::ShmemMapped, 1u64.wrapping_neg());
         } else {
             table.install(start, TABLE_ENTRIES, pfn, attrs);
-            mm.pmd_unmapped();
-            if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
-                split_account(mm, pfn, self.gather.owner());
+            if mm.frames().get(pfn).kind() == Kind::Object {
+                mm.shmem_unmapped();
+            } else {
+                mm.pmd_unmapped();
+                if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
+                    split_account(mm, pfn, self.gather.owner());
+                }
             }
         }
         table.meta().set_live(TABLE_ENTRIES as u32);

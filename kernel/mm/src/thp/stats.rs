@@ -59,12 +59,16 @@ pub(crate) enum Huge {
     ShmemMapped,
 }
 
+/// Counters of a size: a power of two, so that a place is found by shifts.
+const ROW: usize = 16;
+const _: () = assert!(Stat::ALL.len() <= ROW);
+
 /// One CPU's counters, on cache lines of their own. Only the CPU itself writes them, and nothing
 /// interrupts it: no read-modify-write is needed. What one CPU adds another may take off, so only
 /// the sum over all means anything.
 #[repr(align(64))]
 struct PerCpu {
-    by_size: [[AtomicU64; Stat::ALL.len()]; super::SIZES],
+    by_size: [[AtomicU64; ROW]; super::SIZES],
     huge: [AtomicU64; 3],
 }
 

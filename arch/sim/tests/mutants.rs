@@ -12,7 +12,7 @@ use mm::hugetlb::DEFAULT;
 use mm::mutant::{self, Mutant};
 use mm::object::Object;
 use mm::switch::{ForkBy, Switch};
-use mm::thp::controls::SizeEnabled;
+use mm::thp::controls::{ShmemSize, SizeEnabled};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{Advice, MapRequest, Offline, Place, Registration};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -133,6 +133,28 @@ fn hugetlb<F: PteFormat>(w: &World<F>, p: &Process<F>, kind: VmaFlags) -> VirtAd
         ..anon(place, HUGE, RW)
     })
     .unwrap()
+}
+
+/// Maps shared memory in folios of an order, and writes to the first one.
+fn shmem<F: PteFormat>(
+    w: &World<F>,
+    p: &Process<F>,
+    order: u8,
+) -> (Arc<Object<arch_sim::Sim<F>>>, VirtAddr) {
+    let controls = &w.mm.thp().controls;
+    controls.set_shmem_size(Order(order), ShmemSize::Always);
+    let (object, at) = (Object::new(&w.mm), page(4 * HUGE));
+    object.set_len(HUGE * PAGE_SIZE);
+    p.map(of_object(&object, 0, at, HUGE, RW, VmaFlags::SHARED))
+        .unwrap();
+    w.store(0, p, at, 1).unwrap();
+    (object, at)
+}
+
+/// A hole of one page.
+fn punch<F: PteFormat>(p: &Process<F>, object: &Arc<Object<arch_sim::Sim<F>>>, index: u64) {
+    while !object.punch_step(index * PAGE_SIZE, PAGE_SIZE) {}
+    p.zap_object_range(object, index, index + 1, true);
 }
 
 impl<F: PteFormat> Case<F> {
@@ -608,6 +630,24 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
         Mutant::FreeHwPoison => vec![blocks("frames out of use", |_, p| {
             let offline = |at, how| p.offline(at, how, &mut |f| f(p));
             offline(page(1), Offline::Hard).unwrap();
+        })],
+        Mutant::MapPunched => vec![blocks("of its object is another one", |w, p| {
+            let (object, at) = shmem(w, p, 4);
+            let pin = p.pin(at + 9 * PAGE_SIZE).unwrap();
+            punch(p, &object, 3);
+            w.load(0, p, at).unwrap();
+            w.check(&[p], &[&object]);
+            drop(pin);
+        })],
+        Mutant::SplitMapped => vec![blocks("references", |w, p| {
+            let (object, at) = shmem(w, p, 4);
+            p.mlock(at, BLOCK * PAGE_SIZE, true, false).unwrap();
+            punch(p, &object, 3);
+            w.check(&[p], &[&object]);
+        })],
+        Mutant::PunchUnderLeaf => vec![blocks("leaf is cut", |w, p| {
+            let (object, _) = shmem(w, p, 9);
+            punch(p, &object, 3);
         })],
         Mutant::CutHugePages => vec![blocks("leaf is cut", |w, p| {
             let at = hugetlb(w, p, VmaFlags::empty());

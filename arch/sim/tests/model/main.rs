@@ -200,8 +200,12 @@ impl<F: PteFormat> Bench<F> {
                     // Whether there is anything to collapse is not the model's to know.
                     let _ = if now {
                         let start = at.align_down(PMD_ORDER.bytes());
+                        let everywhere = &mut |f: &mut dyn FnMut(&Space<F>)| {
+                            let processes = self.processes.iter().flatten();
+                            processes.for_each(|(process, _)| f(process));
+                        };
                         process
-                            .advise(start, PMD_ORDER.bytes(), Advice::Collapse)
+                            .advise_collapse(start, PMD_ORDER.bytes(), everywhere)
                             .is_ok()
                     } else {
                         process.collapse(at, CollapseLimits::ANY) == Collapse::Done

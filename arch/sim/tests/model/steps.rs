@@ -7,7 +7,7 @@ use mm::vma::Prot;
 use proptest::prelude::*;
 
 /// Pages of an object at most.
-const OBJECT_PAGES: u64 = 8;
+const OBJECT_PAGES: u64 = 20;
 /// What a contiguous block has of pages, and 2 MiB of the pages of [`LARGE`].
 const BLOCK: u64 = 16;
 

@@ -7,6 +7,7 @@ mod beside_huge;
 mod claim;
 mod cow;
 mod file;
+mod file_large;
 mod fresh;
 mod huge;
 mod keys;

@@ -119,14 +119,13 @@ impl<M: Machine> AddressSpace<M> {
         let Block { head, kind, .. } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
             Kind::Anon => self.mm.owns(&self.id.owner, leaf),
-            // The object's own reference and this leaf's.
+            // The object's own reference and this leaf's; of a large folio the mean of both.
             Kind::Object => {
-                let own = if leaf.level == Level::Pte {
-                    1
-                } else {
-                    LEAF_REFERENCES
-                };
-                self.mm.frames().get(head).refs() == 1 + own
+                let meta = self.mm.frames().get(head);
+                match (meta.is_hugetlb(), meta.refs()) {
+                    (true, refs) => refs == 1 + LEAF_REFERENCES,
+                    (false, refs) => refs <= 2 * meta.order().pages(),
+                }
             }
             _ => false,
         };

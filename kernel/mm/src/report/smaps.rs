@@ -133,10 +133,18 @@ impl<M: Machine> Tally<'_, M> {
     /// A page of an object, or an order-0 private folio.
     fn single(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
         let refs = self.mm.references(head);
+        let pages = match kind {
+            // The object's references are one for each page; of its mappings the mean counts.
+            Kind::Object => self.mm.frames().get(head).order().pages(),
+            _ => 1,
+        };
         // Sharers of a table are one in the account.
-        let times = (refs + leaf.sharers.saturating_sub(1))
+        let times = (refs.div_ceil(pages) + leaf.sharers.saturating_sub(1))
             .saturating_sub(u64::from(kind == Kind::Object))
             .max(1);
+        if leaf.level != Level::Pte {
+            self.walk.out.shmem_huge += leaf.pages * PAGE_SIZE;
+        }
         self.walk.out.add(leaf, times, times > 1);
         if kind == Kind::Anon {
             self.walk.out.anonymous += PAGE_SIZE;

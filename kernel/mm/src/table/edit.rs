@@ -94,8 +94,11 @@ pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mu
     };
     node.lost(1);
     let meta = mm.frames().get(folio);
-    if meta.kind() == Kind::Anon && !meta.is_hugetlb() {
-        mm.pmd_unmapped();
+    match meta.kind() {
+        _ if meta.is_hugetlb() => {}
+        Kind::Anon => mm.pmd_unmapped(),
+        Kind::Object => mm.shmem_unmapped(),
+        _ => {}
     }
     let removed = Removed {
         folio,

@@ -6,6 +6,7 @@ use super::node::{Node, Present, PteTable};
 use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
@@ -81,9 +82,13 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             share::note_zeros(table);
         } else {
             table.install(start, TABLE_ENTRIES, pfn, attrs);
-            mm.pmd_unmapped();
-            if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
-                split_account(mm, pfn, self.gather.owner());
+            if mm.frames().get(pfn).kind() == Kind::Object {
+                mm.shmem_unmapped();
+            } else {
+                mm.pmd_unmapped();
+                if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
+                    split_account(mm, pfn, self.gather.owner());
+                }
             }
         }
         table.meta().set_live(TABLE_ENTRIES as u32);

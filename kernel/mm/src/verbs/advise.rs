@@ -6,6 +6,7 @@ use crate::fault::{Access, Resolution, Stopped};
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::object::Object;
+use crate::reshape::Everywhere;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
 use crate::table::{Budget, Zap, zap_page};
 use crate::thp::PMD_ORDER;
@@ -46,7 +47,7 @@ impl<M: Machine> AddressSpace<M> {
                 self.zap_object_range(object, first, end, true)
             }),
             Advice::GuardInstall | Advice::GuardRemove => self.advise_guards(range, advice),
-            Advice::Collapse => self.collapse_advice(range),
+            Advice::Collapse => self.collapse_advice(range, &mut |f| f(self)),
             Advice::DontNeed
             | Advice::DontNeedLocked
             | Advice::Free
@@ -158,14 +159,42 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
+    /// MADV_COLLAPSE, with a function that reaches every space: pages of shared memory are unmapped
+    /// in all of them first. Errors as [`Self::advise`].
+    pub fn advise_collapse(
+        &self,
+        start: VirtAddr,
+        len: u64,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        let aligned = start.is_aligned(PAGE_SIZE);
+        aligned.then_some(()).ok_or(Error::Inval)?;
+        match range.is_empty() {
+            true => inside,
+            false => self.collapse_advice(range, everywhere).and(inside),
+        }
+    }
+
     /// MADV_COLLAPSE of each whole 2 MiB in the range; continues after a failure and reports it.
-    fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
+    fn collapse_advice(
+        &self,
+        range: VirtRange,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
         let pages = self.areas()?.pages_of(range, |_| true);
         all_of_it(pages == range.pages())?;
         let step = PMD_ORDER.bytes();
         let mut result = Ok(());
         let mut at = range.start.align_up(step).unwrap_or(range.end);
         while at.checked_add(step).is_some_and(|end| end <= range.end) {
+            if let Some(collapsed) = self.collapse_shared(at, everywhere) {
+                (at, result) = (at + step, collapsed.and(result));
+                if self.mm.machine().breathe() {
+                    return Err(Error::Interrupted);
+                }
+                continue;
+            }
             // Skips empty memory, which may be long.
             let rest = VirtRange::new(at, range.end.align_down(step));
             let next = self

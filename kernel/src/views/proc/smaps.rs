@@ -22,8 +22,10 @@ const AREA: usize = 4;
 const ROLLUP: usize = 5;
 /// And how many of those.
 const COMMON: usize = 9;
-/// Numbers that areas of huge pages have besides: sizes of pages, and what is mapped.
+/// Numbers that areas of huge pages have besides: sizes of pages.
 const OF_HUGE: usize = 2;
+/// And what is mapped of them, and by PMD leaves of objects.
+const HUGE_MAPPED: usize = 3;
 
 macro_rules! area_text {
     ($page_size:literal) => {
@@ -75,7 +77,9 @@ macro_rules! common_text {
             "KSM:                   0 kB\n",
             "LazyFree:       @@@@@@@@ kB\n",
             "AnonHugePages:  @@@@@@@@ kB\n",
-            "ShmemPmdMapped:        0 kB\n",
+            "ShmemPmdMapped: ",
+            $huge,
+            " kB\n",
             "FilePmdMapped:         0 kB\n",
             "Shared_Hugetlb: ",
             $huge,
@@ -96,7 +100,7 @@ type CommonForm = Form<{ COMMON_TEXT.len() }, COMMON, 1>;
 const COMMON_TEXT: &str = common_text!("       0");
 /// The same where there are huge pages.
 static HUGE_COMMON_FORM: HugeCommonForm = Form::new(HUGE_COMMON_TEXT);
-type HugeCommonForm = Form<{ HUGE_COMMON_TEXT.len() }, { COMMON + OF_HUGE }, 1>;
+type HugeCommonForm = Form<{ HUGE_COMMON_TEXT.len() }, { COMMON + HUGE_MAPPED }, 1>;
 const HUGE_COMMON_TEXT: &str = common_text!("@@@@@@@@");
 
 /// `Folios-64kB: 12 1 12`: how many folios of this size are mapped whole, how many in part, and how
@@ -188,7 +192,7 @@ fn area(vma: &Vma, f: &Smaps, out: &mut Text) {
 /// [`HUGE_COMMON_FORM`].
 #[cold]
 fn huge_common(out: &mut Text, f: &Smaps) {
-    let bytes: [u64; COMMON + OF_HUGE] = [
+    let bytes: [u64; COMMON + HUGE_MAPPED] = [
         f.shared_clean,
         f.shared_dirty,
         f.private_clean,
@@ -197,6 +201,7 @@ fn huge_common(out: &mut Text, f: &Smaps) {
         f.anonymous,
         f.lazy_free,
         f.anon_huge,
+        f.shmem_huge,
         f.shared_hugetlb,
         f.private_hugetlb,
         f.locked,
@@ -205,7 +210,7 @@ fn huge_common(out: &mut Text, f: &Smaps) {
 }
 
 fn common(out: &mut Text, f: &Smaps) {
-    if f.shared_hugetlb | f.private_hugetlb != 0 {
+    if f.shared_hugetlb | f.private_hugetlb | f.shmem_huge != 0 {
         huge_common(out, f);
     } else {
         plain_common(out, f);
@@ -359,6 +364,7 @@ fn add(sum: &mut Smaps, other: &Smaps) {
     sum.anonymous += other.anonymous;
     sum.lazy_free += other.lazy_free;
     sum.anon_huge += other.anon_huge;
+    sum.shmem_huge += other.shmem_huge;
     sum.shared_hugetlb += other.shared_hugetlb;
     sum.private_hugetlb += other.private_hugetlb;
     sum.locked += other.locked;

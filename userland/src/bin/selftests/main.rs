@@ -24,6 +24,7 @@ mod exec;
 mod files;
 mod folio;
 mod folio_figures;
+mod folio_shared;
 mod folio_split;
 mod futex;
 mod guard;
@@ -150,6 +151,7 @@ const FAMILIES: &[&[Test]] = &[
     thp_orders::TESTS,
     folio::TESTS,
     folio_split::TESTS,
+    folio_shared::TESTS,
     folio_figures::TESTS,
     owner::TESTS,
     // Last: what it takes away is missing from then on.

@@ -157,13 +157,18 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
     ) -> Result<(), OutOfMemory> {
         let (mm, node, index) = (self.mm, leaves.node, leaves.index());
-        let mut to = Cursor::new(mm, child, leaves.part.start);
-        to.prepare(node.level)?;
         let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
             unreachable!("the walk found a leaf, and the space is locked");
         };
+        let (kind, _, hugetlb) = mm.frames().get(pfn).kind_order_hugetlb();
+        if kind == Kind::Object && !hugetlb {
+            // The child's first fault maps it.
+            return Ok(());
+        }
+        let mut to = Cursor::new(mm, child, leaves.part.start);
+        to.prepare(node.level)?;
         let folio = Block::anon(pfn, node.level.order());
-        if mm.frames().get(pfn).is_hugetlb() {
+        if hugetlb {
             if !self.share_huge(&mut to, &folio, attrs)? {
                 return Ok(());
             }

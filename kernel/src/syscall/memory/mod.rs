@@ -206,12 +206,13 @@ fn advise(task: &Task, space: &AddressSpace, start: VirtAddr, len: u64, advice: 
             kernel_lock::with(|| hwpoison::offline(task, space, start, len, how))
         }
         Advice::Remove => kernel_lock::with(|| punch(space, start, len)),
-        Advice::Collapse => kernel_lock::with(|| {
+        Advice::Collapse => {
+            // Shared memory alone asks for that: private memory is collapsed beside other calls.
             let everywhere = &mut |f: &mut dyn FnMut(&AddressSpace)| {
-                task::for_each_space(|space| f(space));
+                kernel_lock::with(|| task::for_each_space(|space| f(space)));
             };
             Ok(space.advise_collapse(start, len, everywhere)?)
-        }),
+        }
         _ => Ok(space.advise(start, len, advice)?),
     }
 }

@@ -3,6 +3,7 @@
 use super::steps::Remap;
 use super::*;
 use mm::RemapFlags;
+use std::ops::Range;
 
 impl<F: PteFormat> Bench<F> {
     pub(super) fn remap(&self, process: &Process<F>, model: &mut Model, remap: &Remap) {
@@ -22,6 +23,9 @@ impl<F: PteFormat> Bench<F> {
         {
             return;
         }
+        if to.is_some() && self.stops_at_a_monitor(process, from..from + len) {
+            return;
+        }
         let expected = self.expect_remap(process, model, remap);
         let flags = match (to, keep) {
             (None, _) => RemapFlags::empty(),
@@ -35,6 +39,15 @@ impl<F: PteFormat> Bench<F> {
         if result.is_ok() {
             model.remap(remap);
         }
+    }
+
+    /// Whether a move of these pages, of several areas, ends at one with a monitor. The model does
+    /// not know how far it comes.
+    fn stops_at_a_monitor(&self, process: &Process<F>, pages: Range<u64>) -> bool {
+        let area = |n| process.vma_at(self.start(n));
+        let several =
+            area(pages.start).is_some_and(|first| first.range.end < self.start(pages.end));
+        several && pages.filter_map(area).any(|area| area.monitor != 0)
     }
 
     fn expect_remap(

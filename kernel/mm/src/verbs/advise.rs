@@ -89,9 +89,9 @@ impl<M: Machine> AddressSpace<M> {
             if vma.flags.contains(VmaFlags::HUGETLB) {
                 return inner.advise_huge(slot, part, advice, budget);
             }
-            let droppable = vma.flags.contains(VmaFlags::DROPPABLE);
+            // There is no swap, and these need none: the pages of an object stay in it.
+            let droppable = vma.flags.contains(VmaFlags::DROPPABLE) || vma.shared();
             match advice {
-                // There is no swap, and these need none.
                 Advice::PageOut if droppable => Ok(inner.drop_pages(slot, part, true, budget)?),
                 Advice::Cold | Advice::PageOut => {
                     Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))

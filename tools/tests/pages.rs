@@ -101,7 +101,10 @@ fn every_file_of_transparent_hugepage() {
         .iter()
         .map(|name| name.trim_start_matches("{ROOT}/").to_owned())
         .collect();
-    kernel.push("hugepages-<size>kB/enabled".to_owned());
+    let of_size = between(THP_RS, "fn size(", "\n}");
+    let of_size = quoted(of_size, '"').into_iter();
+    let knobs = of_size.filter_map(|name| name.strip_prefix("{dir}/"));
+    kernel.extend(knobs.map(|name| format!("hugepages-<size>kB/{name}")));
     let knobs = Knob::ALL.iter().map(|(_, name)| *name);
     let counts = ["full_scans", "pages_collapsed"];
     kernel.extend(knobs.chain(counts).map(|name| format!("khugepaged/{name}")));

@@ -36,6 +36,12 @@ pub enum Trap {
         /// The entry was there but forbade the access.
         present: bool,
     },
+    /// SIGSEGV SEGV_PKUERR: the page is there, and the thread's register of protection keys refuses
+    /// its key.
+    ProtectionKey {
+        /// The address that was used.
+        addr: VirtAddr,
+    },
     /// SIGILL ILL_ILLOPN at pc (undefined or privileged on aarch64).
     IllegalInstruction,
     /// SIGSEGV SI_KERNEL addr 0 (x86 #GP, also privileged instructions; non-canonical).

@@ -8,9 +8,9 @@ use crate::shadow::{Moment, Shadow};
 use crate::threads::Threads;
 use crate::tlb::{Cached, CpuCaches, Flush};
 use mm::addr::{Pfn, PfnRange, VirtAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, PteFormat, Tlb};
+use mm::arch::{Asid, Cpu, Key, Level, Machine, PteFormat, Refused, Tlb};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Frames that are no RAM, with RAM on both sides.
@@ -80,6 +80,8 @@ pub const FIRST: Pfn = Pfn(0x80000);
 pub(crate) struct State {
     pub ram: Ram,
     pub cpus: Vec<Mutex<CpuCaches>>,
+    /// By CPU, the register that says which keys refuse what: as x86_64's PKRU.
+    pub keys: Vec<AtomicU32>,
     pub rng: Rng,
     pub options: Options,
     /// The state that the rules are checked against.
@@ -122,6 +124,7 @@ impl<F: PteFormat> Sim<F> {
             cpus: (0..options.cpus)
                 .map(|_| Mutex::new(CpuCaches::default()))
                 .collect(),
+            keys: (0..options.cpus).map(|_| AtomicU32::new(0)).collect(),
             rng: Rng::new(options.seed),
             options,
             shadow: Mutex::new(Shadow::default()),
@@ -148,6 +151,15 @@ impl<F: PteFormat> Sim<F> {
     /// They return whether the thread that pauses is to end. `None`: nothing happens in pauses.
     pub fn in_pauses(&self, others: Option<Box<dyn FnMut() -> bool + Send>>) {
         *self.others() = others;
+    }
+    /// Sets a CPU's register of what keys refuse: for each two bits, accesses and writes.
+    pub fn set_keys(&self, cpu: usize, word: u32) {
+        self.0.keys[cpu].store(word, Ordering::Relaxed);
+    }
+    /// Whether a CPU's register refuses accesses to data by the key.
+    pub(crate) fn key_refuses(&self, cpu: usize, key: Key, write: bool) -> bool {
+        let bits = self.0.keys[cpu].load(Ordering::Relaxed) >> (2 * key.0);
+        bits & 1 != 0 || write && bits & 2 != 0
     }
     /// Number of entries that were loaded, by all CPUs: a measure of the work.
     pub fn loads(&self) -> u64 {
@@ -310,5 +322,13 @@ impl<F: PteFormat> Cpu for Sim<F> {
     fn interrupt(&self, _number: usize) {}
     fn relax(&self) {
         Sim::relax(self);
+    }
+    fn refuses_key(&self, key: Key, write: bool) -> bool {
+        self.key_refuses(self.0.threads.current(), key, write)
+    }
+    fn set_key(&self, key: Key, refused: Refused) {
+        let (word, at) = (&self.0.keys[self.0.threads.current()], 2 * key.0);
+        let others = word.load(Ordering::Relaxed) & !(0b11 << at);
+        word.store(others | refused.bits() << at, Ordering::Relaxed);
     }
 }

@@ -177,8 +177,10 @@ impl<F: PteFormat> World<F> {
             false => 10,
         };
         for _ in 0..most {
-            if let Ok(result) = self.sim.instruction(cpu, va, access, &f) {
-                return Ok(result);
+            match self.sim.instruction(cpu, va, access, &f) {
+                Ok(result) => return Ok(result),
+                Err(fault) if fault.by_key => return Err(Resolution::Denied),
+                Err(_) => {}
             }
             match space.fault(va, access) {
                 Resolution::Done => {}

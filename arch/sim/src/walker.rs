@@ -10,7 +10,13 @@ use std::sync::atomic::Ordering;
 
 /// A page fault.
 #[derive(Debug)]
-pub struct PageFault;
+pub struct PageFault {
+    /// There is an entry, and the CPU's register refuses its key.
+    pub by_key: bool,
+}
+
+/// A page fault for another reason than a key.
+const PLAIN: PageFault = PageFault { by_key: false };
 
 impl<F: PteFormat> Sim<F> {
     /// Translates as `cpu` would for an instruction in user mode, setting bits in the entry as
@@ -36,7 +42,7 @@ impl<F: PteFormat> Sim<F> {
         self.note(va);
         let several = self.0.threads.are_several();
         let mut caches = self.caches(cpu);
-        let (cached, hit) = self.look_up(&mut caches, va, access)?;
+        let (cached, hit) = self.look_up(cpu, &mut caches, va, access)?;
         let (root, _) = caches.loaded();
         if hit && several {
             self.may_hit(cpu, root, &cached, va, access);
@@ -50,31 +56,44 @@ impl<F: PteFormat> Sim<F> {
     /// The translation of an address that allows the access, and whether it was in the TLB.
     fn look_up(
         &self,
+        cpu: usize,
         caches: &mut CpuCaches,
         va: VirtAddr,
         access: Access,
     ) -> Result<(Cached, bool), PageFault> {
         let (_, asid) = caches.loaded();
         if let Some(cached) = caches.find(asid, va) {
-            if permits(cached.attrs, access) {
+            if permits(cached.attrs, access) && !self.refuses(cpu, cached.attrs, access) {
                 return Ok((cached, true));
             }
             let only_clean =
                 access == Access::Write && cached.attrs.contains(Attrs::WRITE) && self.sets_bits();
             if F::BREAK_BEFORE_MAKE && !only_clean {
                 // arm64: a permission fault from a stale entry is a fault.
-                return Err(PageFault);
+                return Err(PLAIN);
             }
             // x86_64: the entry that faults is dropped and the tables are walked once more (SDM Vol
             // 3A, 4.10.4.1).
             caches.remove(asid, va);
         }
-        let cached = self.walk(caches, va, access).ok_or(PageFault)?;
+        let cached = self.walk(caches, va, access).ok_or(PLAIN)?;
+        // Whatever else there is to say against it (SDM Vol 3A, 4.7, "PK flag").
+        if self.refuses(cpu, cached.attrs, access) {
+            return Err(PageFault { by_key: true });
+        }
         if !permits(cached.attrs, access) {
-            return Err(PageFault);
+            return Err(PLAIN);
         }
         caches.insert(cached);
         Ok((cached, false))
+    }
+
+    /// Whether the CPU's register refuses the access by the key of a translation. Keys are about
+    /// data (SDM Vol 3A, 4.6.2).
+    fn refuses(&self, cpu: usize, attrs: Attrs, access: Access) -> bool {
+        F::KEYS > 1
+            && access != Access::Exec
+            && self.key_refuses(cpu, attrs.key(), access == Access::Write)
     }
 
     /// Caches the translation of `va` in `cpu`, if there is one, as a speculative access would.

@@ -570,6 +570,13 @@ fn shared_memory_is_protected<F: PteFormat>(w: &World<F>) {
     s.userfault_protect(pages(0, 40), true).unwrap();
     w.check(&[&s, &t], &[]);
     asks(w.store(0, &s, page(1), 2));
+    // The page leaves the space, but not the object; the protection stays.
+    s.advise(AT, 40 * PAGE_SIZE, Advice::PageOut).unwrap();
+    let info = s.page_info(page(1));
+    assert!(info.marked && info.write_protected);
+    w.check(&[&s, &t], &[]);
+    assert_eq!(w.load(0, &s, page(1)), Ok(1));
+    asks(w.store(0, &s, page(1), 2));
     asks(w.store(0, &s, page(2), 2));
     assert_eq!(w.load(0, &s, page(2)), Ok(0));
     asks(w.store(0, &s, page(2), 2));

@@ -55,9 +55,14 @@ const CX16: (Word, u32) = (Word::BasicEcx, 13);
 /// has leaves of 1 GiB, the APIC and its timer have their modes, and contexts have their format.
 const IN_USE: [(Word, u32); 5] = [PAGES_1G, X2APIC, TSC_DEADLINE, XSAVE, CX16];
 
-/// Extended state that is saved when the CPUs have it: x87, SSE, AVX, AVX-512's three. PKRU and AMX
-/// stay off.
-const SAVED: u32 = 0b111 | AVX_512;
+/// Protection keys.
+pub const PKU: (Word, u32) = (Word::MoreEcx, 3);
+
+/// Extended state that is in use when the CPUs have it: x87, SSE, AVX, AVX-512's three, PKRU. AMX
+/// stays off.
+const USED: u32 = 0b111 | AVX_512 | PKRU as u32;
+/// The register of protection keys, which the kernel does not save with the others.
+pub const PKRU: u64 = 1 << 9;
 const AVX_512: u32 = 0b111 << 5;
 /// Whoever has XSAVE has these (SDM Vol 1, 13.2).
 const X87_SSE: u32 = 0b11;
@@ -82,10 +87,13 @@ pub const fn state(words: &Words) -> u64 {
     if !has(words, XSAVE) {
         return 0;
     }
-    let mut mask = words[Word::State as usize] & SAVED;
+    let mut mask = words[Word::State as usize] & USED;
     if mask & AVX_512 != AVX_512 {
         // All or nothing.
         mask &= !AVX_512;
+    }
+    if !has(words, PKU) {
+        mask &= !(PKRU as u32);
     }
     (mask | X87_SSE) as u64
 }

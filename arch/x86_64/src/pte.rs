@@ -24,6 +24,8 @@ const NO_ACCESS: u64 = 1 << 9;
 const TRACKED: u64 = 1 << 10;
 /// Bit 11 is the software's: write-protected by userfaultfd.
 const UFFD_WP: u64 = 1 << 11;
+/// Bits 62:59: the protection key (SDM Vol 3A, 4.6.2).
+const KEY: u64 = 0xf << 59;
 const NO_EXECUTE: u64 = 1 << 63;
 /// Bits 51:12. A large leaf has its PAT bit at 12 and reserved zeros above; both stay 0, as the
 /// frame is aligned to the level.
@@ -31,48 +33,38 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
 const DEVICE: u64 = WRITE_THROUGH | CACHE_DISABLE;
 
-/// Attributes that are one bit set for "yes", by how many places above the attribute's the entry's
-/// bit stands.
-const PLAIN: [(u32, Attrs); 3] = [
-    (0, Attrs::USER),
-    (
-        1,
-        Attrs::WRITE
-            .union(Attrs::ACCESSED)
-            .union(Attrs::DIRTY)
-            .union(Attrs::NO_ACCESS)
-            .union(Attrs::TRACKED)
-            .union(Attrs::UFFD_WP),
-    ),
-    (5, Attrs::GLOBAL),
-];
+/// Attributes that are one bit set for "yes", each as many places above the attribute's.
+const PLAIN: Attrs = Attrs::WRITE
+    .union(Attrs::USER)
+    .union(Attrs::ACCESSED)
+    .union(Attrs::DIRTY)
+    .union(Attrs::GLOBAL)
+    .union(Attrs::NO_ACCESS)
+    .union(Attrs::TRACKED)
+    .union(Attrs::UFFD_WP);
+const ABOVE: u32 = 1;
+const KEY_ABOVE: u32 = 48;
 #[inline(always)]
 const fn place(attr: Attrs, above: u32) -> u64 {
     (attr.bits() as u64) << above
 }
 const _: () = assert!(
-    place(Attrs::USER, 0) == USER
-        && place(Attrs::WRITE, 1) == WRITABLE
-        && place(Attrs::ACCESSED, 1) == ACCESSED
-        && place(Attrs::DIRTY, 1) == DIRTY
-        && place(Attrs::NO_ACCESS, 1) == NO_ACCESS
-        && place(Attrs::TRACKED, 1) == TRACKED
-        && place(Attrs::UFFD_WP, 1) == UFFD_WP
-        && place(Attrs::GLOBAL, 5) == GLOBAL
+    place(Attrs::WRITE, ABOVE) == WRITABLE
+        && place(Attrs::USER, ABOVE) == USER
+        && place(Attrs::ACCESSED, ABOVE) == ACCESSED
+        && place(Attrs::DIRTY, ABOVE) == DIRTY
+        && place(Attrs::GLOBAL, ABOVE) == GLOBAL
+        && place(Attrs::NO_ACCESS, ABOVE) == NO_ACCESS
+        && place(Attrs::TRACKED, ABOVE) == TRACKED
+        && place(Attrs::UFFD_WP, ABOVE) == UFFD_WP
+        && place(Attrs::KEY, KEY_ABOVE) == KEY
 );
-
-/// The bits of plain attributes.
-#[inline(always)]
-fn plain(attrs: Attrs) -> u64 {
-    PLAIN
-        .iter()
-        .fold(0, |raw, &(above, some)| raw | place(attrs & some, above))
-}
 
 impl PteFormat for Format {
     const USER_END: VirtAddr = VirtAddr(0x0000_7fff_ffff_f000);
     const LARGEST_LEAF: Level = Level::Pud;
     const CONTIG_ORDER: Option<Order> = None;
+    const KEYS: u8 = 16;
     const BREAK_BEFORE_MAKE: bool = false;
 
     #[inline]
@@ -130,10 +122,8 @@ impl PteFormat for Format {
         if level != Level::Pte && raw & LARGE == 0 {
             return Entry::Shared(pfn);
         }
-        let mut attrs = Attrs::empty();
-        for (above, some) in PLAIN {
-            attrs |= Attrs::from_bits_retain((raw >> above) as u16) & some;
-        }
+        let below = |above| Attrs::from_bits_retain((raw >> above) as u16);
+        let mut attrs = below(ABOVE) & PLAIN | below(KEY_ABOVE) & Attrs::KEY;
         attrs.set(Attrs::EXEC, raw & NO_EXECUTE == 0);
         attrs.set(Attrs::DEVICE, raw & DEVICE == DEVICE);
         Entry::Leaf { pfn, attrs }
@@ -142,7 +132,8 @@ impl PteFormat for Format {
     #[inline(always)]
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64 {
         debug_assert!(level <= Self::LARGEST_LEAF && pfn.0.is_multiple_of(level.order().pages()));
-        let mut raw = pfn.0 << 12 | plain(attrs);
+        let key = place(attrs & Attrs::KEY, KEY_ABOVE);
+        let mut raw = pfn.0 << 12 | place(attrs & PLAIN, ABOVE) | key;
         if !attrs.contains(Attrs::NO_ACCESS) {
             raw |= PRESENT;
         }
@@ -167,7 +158,7 @@ impl PteFormat for Format {
                 _ => raw,
             };
         }
-        raw | plain(bits)
+        raw | place(bits, ABOVE)
     }
 
     #[inline]
@@ -186,14 +177,14 @@ impl PteFormat for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mm::arch::Key;
 
     const LEVELS: [Level; 3] = [Level::Pte, Level::Pmd, Level::Pud];
 
     #[test]
     fn every_leaf_reads_back_as_written() {
         let all = Attrs::all() - Attrs::CONTIG;
-        for bits in 0..=Attrs::all().bits() {
-            let attrs = Attrs::from_bits_truncate(bits);
+        for attrs in (0..=Attrs::all().bits()).filter_map(Attrs::from_bits) {
             if !all.contains(attrs) {
                 continue;
             }
@@ -211,8 +202,11 @@ mod tests {
 
     #[test]
     fn what_is_added_is_there_as_if_written_anew() {
-        let every = || (0..=Attrs::all().bits()).map(Attrs::from_bits_truncate);
-        for (a, bits) in every().flat_map(|a| every().map(move |bits| (a, bits))) {
+        let every = || (0..=Attrs::all().bits()).filter_map(Attrs::from_bits);
+        let keyless = || every().filter(|bits| !bits.intersects(Attrs::KEY));
+        let some = |a: &Attrs| (*a & Attrs::KEY == Attrs::KEY) || !a.intersects(Attrs::KEY);
+        let all = every().filter(some);
+        for (a, bits) in all.flat_map(|a| keyless().map(move |bits| (a, bits))) {
             let raw = Format::leaf(Pfn(5), a, Level::Pte);
             let whole = Format::leaf(Pfn(5), a | bits, Level::Pte);
             assert_eq!(Format::add(raw, bits), whole, "{a:?} {bits:?}");
@@ -245,6 +239,18 @@ mod tests {
             Format::leaf(Pfn(0x1), kernel_data, Level::Pte),
             0x8000_0000_0000_1163
         );
+    }
+
+    /// SDM Vol 3A, table 4-20: the protection key is in 62:59.
+    #[test]
+    fn a_key_is_the_manuals() {
+        let attrs = Attrs::USER | Attrs::WRITE | Attrs::ACCESSED | Key(5).attrs();
+        assert_eq!(
+            Format::leaf(Pfn(0x12345), attrs, Level::Pte),
+            0xa800_0000_1234_5027
+        );
+        let none = Format::leaf(Pfn(0x200), Key(15).attrs() | Attrs::EXEC, Level::Pmd);
+        assert_eq!(none, 0x7800_0000_0020_0081);
     }
 
     /// PWT and PCD select entry 3 of the reset PAT, "UC" (SDM Vol 3A, tables 12-11 and 12-12).

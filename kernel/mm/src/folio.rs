@@ -9,8 +9,8 @@
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
-use crate::frame::Kind;
 use crate::frame::zone::Reserve;
+use crate::frame::{Block, Kind};
 use crate::manager::{Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::sync;
@@ -106,12 +106,13 @@ impl Folio {
     pub(crate) fn zero_page<M: Machine>(&self, mm: &Mm<M>, page: u64) {
         mm.zero(self.0 + page, Order(0));
     }
-    /// One more reference to a page that a lock or a reference of the caller keeps in place.
+    /// One more reference to a page that a lock or a reference of the caller keeps in place. It may
+    /// be any page of an object's folio: the folio has one count.
     pub fn share<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> Folio {
-        mm.frames().get(pfn).get_ref();
+        mm.frames().get(mm.frames().head(pfn)).get_ref();
         Folio(pfn)
     }
-    /// Its frame.
+    /// Its frame; of an object's folio that of the page that it was asked for.
     #[inline]
     pub fn pfn(&self) -> Pfn {
         self.0
@@ -130,14 +131,12 @@ impl Folio {
     }
     /// Drops the reference, and the page with the last one.
     pub fn free<M: Machine>(self, mm: &Mm<M>) {
-        let pfn = self.into_pfn();
-        let meta = mm.frames().get(pfn);
-        let order = meta.order();
-        if meta.put_ref() {
-            mm.free(&[pfn]);
+        let Block { head, order, .. } = mm.frames().folio(self.into_pfn());
+        if mm.frames().get(head).put_ref() {
+            mm.free(&[head]);
         } else if order != Order(0) {
             // A pin may have been all that made it look mapped whole.
-            mm.defer_split(pfn);
+            mm.defer_split(head);
         }
     }
 }

@@ -56,6 +56,12 @@ mutants! {
     InstallBeside,
     /// A fault beside others asks for a PMD leaf in the place of a table that became empty.
     LeafBeside,
+    /// A fault maps all of a folio of an object, the pages that were punched out of it included.
+    MapPunched,
+    /// A folio of an object is split while it is mapped.
+    SplitMapped,
+    /// A hole that takes a part of a PMD leaf leaves the leaf.
+    PunchUnderLeaf,
     /// A space is open for others before the flush for an entry that they may use.
     OpenBeforeFlush,
     /// A fault in a claimed space does not wait for the end of the claim.
@@ -94,6 +100,8 @@ mutants! {
     MoveUnlike,
     /// mprotect gives guards the rights of their area.
     OpenGuards,
+    /// mprotect leaves entries the key that they had.
+    KeepKeys,
     /// Page advice drops guards.
     DropGuards,
     /// Fork shares tables with guards.

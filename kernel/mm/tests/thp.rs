@@ -399,3 +399,50 @@ fn orders_that_fit_an_area() {
     let got = policy::fitting(range(0, 2 * MIB), set(&[4]));
     assert_eq!(got, set(&[4]));
 }
+
+#[test]
+fn the_order_at_a_hole_of_an_object() {
+    use mm::thp::shmem::{Allowed, Place};
+    let base = 0x4000_0000 / PAGE_SIZE;
+    let order = |page: u64, index, first: u64, end: u64, always: &[u8], within: &[u8]| {
+        let at = |page: u64| VirtAddr((base + page) * PAGE_SIZE);
+        let place = Place {
+            va: at(page),
+            vma: VirtRange::new(at(first), at(end)),
+            index,
+            allowed: Allowed {
+                always: set(always),
+                within: set(within),
+            },
+        };
+        // Pages 40 and 41 are there, and the object has 100.
+        let order = place.order(Order(10), 100, |range| {
+            !range.contains(&40) && !range.contains(&41)
+        });
+        order.map(|order| order.0)
+    };
+    for (page, index, first, end, always, within, wanted) in [
+        (5, 5, 0, 64, &[2, 4][..], &[][..], Some(4)),
+        // The area begins, or ends, within the larger one.
+        (5, 5, 1, 64, &[2, 4], &[], Some(2)),
+        (5, 5, 0, 15, &[2, 4], &[], Some(2)),
+        (5, 5, 5, 6, &[2, 4], &[], None),
+        // What is there already.
+        (45, 45, 0, 64, &[2, 4], &[], Some(2)),
+        (42, 42, 0, 64, &[2, 4], &[], None),
+        // Addresses and indices that differ by a multiple of 4 pages, and by one page.
+        (8, 20, 0, 64, &[2, 3, 4], &[], Some(2)),
+        (8, 9, 0, 64, &[2, 3, 4], &[], None),
+        // Behind the end.
+        (99, 99, 0, 512, &[3], &[2, 4], Some(3)),
+        (99, 99, 0, 512, &[], &[2, 3], Some(2)),
+        (99, 99, 0, 512, &[], &[3], None),
+        (99, 99, 0, 512, &[], &[], None),
+    ] {
+        let found = order(page, index, first, end, always, within);
+        assert_eq!(
+            found, wanted,
+            "{page} {index} {first}..{end} {always:?} {within:?}"
+        );
+    }
+}

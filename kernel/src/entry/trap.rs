@@ -159,6 +159,10 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
             task.sched.times.enter_for(Reason::FAULT);
             page_fault(task, addr, access);
         }
+        Trap::ProtectionKey { addr } => {
+            task.sched.times.enter_for(Reason::FAULT);
+            key_fault(task, addr);
+        }
         other => {
             task.sched.times.enter_for(Reason::EXCEPTION);
             let info = fault_info(other, user);
@@ -230,7 +234,7 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
             Resolution::NotMapped | Resolution::Guard => {
                 break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0);
             }
-            Resolution::Denied => break SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
+            Resolution::Denied => break denied(task, addr, access),
             Resolution::Bus => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
             Resolution::Poisoned(order) => break SigInfo::memory_error(addr.0, order.bytes()),
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
@@ -247,6 +251,24 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
         }
         why = resolve(task, addr, access);
     };
+    kernel_lock::with(|| signal::force(task, info));
+}
+
+/// The signal of an access that the memory's rights do not allow. As in Linux it is about the key
+/// where that refuses it, too.
+fn denied(task: &Task, addr: VirtAddr, access: Access) -> SigInfo {
+    let key = task.space.with(|space| space.refusing_key(addr, access));
+    match key.flatten() {
+        Some(key) => SigInfo::key_fault(addr.0, key.0),
+        None => SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
+    }
+}
+
+/// A fault by a protection key: nothing is resolved.
+#[cold]
+fn key_fault(task: &Arc<Task>, addr: VirtAddr) {
+    let key = task.space.with(|space| space.key_at(addr));
+    let info = SigInfo::key_fault(addr.0, key.unwrap_or_default().0);
     kernel_lock::with(|| signal::force(task, info));
 }
 

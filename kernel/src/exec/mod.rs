@@ -47,7 +47,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use interpreter::Interpreter;
 use mm::addr::{VirtAddr, VirtRange};
-use mm::arch::PteFormat;
+use mm::arch::{Cpu, Machine, PteFormat};
 use parts::program::{Bytes, Flaw, Program, Target};
 use parts::script;
 
@@ -210,6 +210,7 @@ pub fn execve(
         task.set_files(files);
     }
     change_over(task, ready, path);
+    mm().machine().cpu().reset_keys();
     Ok(0)
 }
 

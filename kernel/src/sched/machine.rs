@@ -28,6 +28,9 @@ impl Machine for Hw {
     fn cpu(&self) -> &Self::Cpu {
         Hardware.cpu()
     }
+    fn keys(&self) -> u8 {
+        Hardware.keys()
+    }
     fn largest_leaf(&self) -> Level {
         Hardware.largest_leaf()
     }

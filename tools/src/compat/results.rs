@@ -93,9 +93,11 @@ impl Ran {
             let Some((name, verdict)) = one_of_several(line).or_else(|| result(line)) else {
                 continue;
             };
-            let name = [part, Some(name)].into_iter().flatten();
-            let name = name.filter(|it| !it.is_empty()).collect::<Vec<_>>();
-            let name = name.join(": ");
+            let name = match part {
+                Some(part) if name.is_empty() || name == part => part.to_owned(),
+                Some(part) => format!("{part}: {name}"),
+                None => name.to_owned(),
+            };
             let times: &mut usize = seen.entry(name.clone()).or_default();
             *times += 1;
             let name = match *times {
@@ -187,13 +189,14 @@ mod tests {
     fn parts_of_a_program() {
         let ran = ran(
             "# [INFO] detected\n# [RUN] fork ... small\nok 1 No leak\n# [RUN] fork ... huge\n\
-             ok 2 No leak\nok 3 # SKIP no huge page\ncompat: it ended with 0\n",
+             ok 2 No leak\nok 3 # SKIP no huge page\n# [RUN] all\nok 4 all\ncompat: it ended with 0\n",
         );
         let names: Vec<&str> = ran.tests.iter().map(|(name, _)| &**name).collect();
         let expected = [
             "fork ... small: No leak",
             "fork ... huge: No leak",
             "fork ... huge",
+            "all",
         ];
         assert_eq!(names, expected);
     }

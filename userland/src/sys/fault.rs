@@ -11,6 +11,7 @@ struct State {
     code: AtomicI32,
     addr: AtomicUsize,
     lsb: AtomicI32,
+    key: AtomicI32,
 }
 
 thread_local! {
@@ -22,6 +23,7 @@ thread_local! {
             code: AtomicI32::new(0),
             addr: AtomicUsize::new(0),
             lsb: AtomicI32::new(0),
+            key: AtomicI32::new(0),
         }
     };
 }
@@ -62,6 +64,8 @@ extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::
     let addr = unsafe { info.si_addr() } as usize;
     // SAFETY: within the 128 bytes of a siginfo, aligned, behind the address (sigaction(2)).
     let lsb = unsafe { *(&raw const *info).cast::<u16>().add(12) };
+    // SAFETY: siginfo has 128 bytes; si_pkey, which the library does not name, is at 32.
+    let key = unsafe { (&raw const *info).cast::<i32>().add(8).read() };
     STATE.with(|state| {
         let recover = state.recover.swap(0, SeqCst);
         if recover == 0 {
@@ -73,8 +77,14 @@ extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::
         state.code.store(info.si_code, SeqCst);
         state.addr.store(addr, SeqCst);
         state.lsb.store(lsb.into(), SeqCst);
+        state.key.store(key, SeqCst);
         *program_counter(context) = recover as _;
     });
+}
+
+/// si_pkey of the thread's last trap.
+pub fn last_key() -> i32 {
+    STATE.with(|state| state.key.load(SeqCst))
 }
 
 /// Handles the fault signals of this process by the probes; on the alternate stack where one is

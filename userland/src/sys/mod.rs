@@ -10,6 +10,7 @@ pub mod counted;
 pub mod cpus;
 pub mod fault;
 pub mod file;
+pub mod keys;
 pub mod mem;
 pub mod proc;
 pub mod real_mode;

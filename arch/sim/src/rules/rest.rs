@@ -188,7 +188,9 @@ impl<F: PteFormat> Sim<F> {
                 for i in 0..slot.level.order().pages() {
                     let now = pages.get(&((slot.va().0 >> PAGE_SHIFT) + i));
                     let covered = now.is_some_and(|(p, a)| {
-                        *p == pfn + i && !a.contains(Attrs::NO_ACCESS) && a.contains(attrs & RIGHTS)
+                        let key = a.key() == attrs.key();
+                        let rights = !a.contains(Attrs::NO_ACCESS) && a.contains(attrs & RIGHTS);
+                        *p == pfn + i && key && rights
                     });
                     if !covered {
                         return missed(&now);

@@ -67,6 +67,7 @@ impl<F: PteFormat> Sim<F> {
                     let now = pfn.start() + (va - va.align_down(level.bytes()));
                     let attrs = attrs - denied;
                     return now == held.pfn.start() + (va - held.va)
+                        && attrs.key() == held.attrs.key()
                         && match access {
                             Access::Read => true,
                             Access::Write => attrs.contains(Attrs::WRITE),

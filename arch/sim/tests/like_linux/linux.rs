@@ -1,9 +1,9 @@
 //! The calls as the host's Linux does them.
 
 use super::{Area, Kind, PAGES, Remap, Step};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use userland::sys::mem::{self, ANON, PAGE};
-use userland::sys::{Errno, fault, proc};
+use userland::sys::{Errno, fault, keys, proc};
 
 /// A place that nothing else is mapped at.
 const BASE: usize = 0x1234_5600_0000;
@@ -31,6 +31,22 @@ pub(crate) fn joins_as_today() -> bool {
     today
 }
 
+/// Whether the host has protection keys.
+pub(crate) fn has_keys() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| smaps().contains("ProtectionKey:"));
+    *HAS
+}
+
+/// The process has key 0 alone then, as a new one.
+fn reset_keys() {
+    (0..16).for_each(|key| _ = keys::free(key));
+    let _ = keys::alloc(0, 0);
+}
+
+fn smaps() -> String {
+    std::fs::read_to_string("/proc/self/smaps").expect("smaps")
+}
+
 fn at(page: u64) -> usize {
     BASE + page as usize * PAGE
 }
@@ -40,6 +56,7 @@ impl Linux {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         fault::arm();
         let _ = mem::munmap(BASE, END - BASE);
+        reset_keys();
         Linux(one)
     }
 
@@ -76,6 +93,15 @@ impl Linux {
             }
             Step::Unmap(page, len) => mem::munmap(at(page), len as usize * PAGE),
             Step::Protect(page, len, prot) => mem::mprotect(at(page), len as usize * PAGE, prot),
+            Step::ProtectWithKey(page, len, prot, key) => {
+                keys::protect(at(page), len as usize * PAGE, prot, key)
+            }
+            Step::AllocateKey => {
+                return keys::alloc(0, 0)
+                    .map(|key| vec![key as u8])
+                    .map_err(|e| e.0);
+            }
+            Step::FreeKey(key) => keys::free(key),
             Step::Advise(page, len, advice) => mem::madvise(at(page), len as usize * PAGE, advice),
             Step::Lock(page, len, on_fault) => mlock2(at(page), len as usize * PAGE, on_fault),
             Step::Unlock(page, len) => mem::munlock(at(page), len as usize * PAGE),
@@ -96,9 +122,9 @@ impl Linux {
     }
 
     pub(crate) fn areas(&self) -> Vec<Area> {
-        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
+        let smaps = smaps();
         let mut out: Vec<Area> = Vec::new();
-        let mut inside = false;
+        let (mut inside, mut key) = (false, "");
         for line in smaps.lines() {
             if let Some((start, end, prot)) = header(line) {
                 inside = (BASE..END).contains(&start);
@@ -111,6 +137,8 @@ impl Linux {
                         String::new(),
                     ));
                 }
+            } else if let Some(number) = line.strip_prefix("ProtectionKey:") {
+                key = number.trim();
             } else if let (true, Some(words), Some(area)) =
                 (inside, line.strip_prefix("VmFlags: "), out.last_mut())
             {
@@ -119,6 +147,7 @@ impl Linux {
                 area.3 = words
                     .split_whitespace()
                     .filter(known)
+                    .chain((!key.is_empty()).then_some(key))
                     .collect::<Vec<_>>()
                     .join(" ");
             }
@@ -143,6 +172,7 @@ fn remap_to(remap: &Remap) -> userland::sys::Result<Vec<u8>> {
 impl Drop for Linux {
     fn drop(&mut self) {
         let _ = mem::munmap(BASE, END - BASE);
+        reset_keys();
     }
 }
 

@@ -31,6 +31,10 @@ pub(crate) enum Step {
     MapNoReplace(u64, u64),
     Unmap(u64, u64),
     Protect(u64, u64, i32),
+    /// pkey_mprotect, with this key.
+    ProtectWithKey(u64, u64, i32, i32),
+    AllocateKey,
+    FreeKey(i32),
     Advise(u64, u64, i32),
     Lock(u64, u64, bool),
     Unlock(u64, u64),
@@ -55,7 +59,8 @@ pub(crate) struct Remap {
     pub to: u64,
 }
 
-/// A VMA: first page, pages, "rwxp", VmFlags without those that are about the machine.
+/// A VMA: first page, pages, "rwxp", VmFlags without those that are about the machine and, where
+/// the host has keys, the protection key.
 pub(crate) type Area = (u64, u64, String, String);
 
 /// Any call of mremap: mostly one that could do something.
@@ -129,7 +134,10 @@ fn step(remaps: u32) -> impl Strategy<Value = Step> {
         8 => (at.clone(), len.clone(), prot.clone(), kind).prop_map(|(a, n, p, k)| Step::Map(a, n, p, k)),
         1 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::MapNoReplace(a, n)),
         3 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::Unmap(a, n)),
-        6 => (at.clone(), len.clone(), prot).prop_map(|(a, n, p)| Step::Protect(a, n, p)),
+        6 => (at.clone(), len.clone(), prot.clone()).prop_map(|(a, n, p)| Step::Protect(a, n, p)),
+        2 => (at.clone(), len.clone(), prot, -1..4).prop_map(|(a, n, p, k)| Step::ProtectWithKey(a, n, p, k)),
+        1 => Just(Step::AllocateKey),
+        1 => (0..4).prop_map(Step::FreeKey),
         4 => (at.clone(), len.clone(), advice).prop_map(|(a, n, v)| Step::Advise(a, n, v)),
         1 => (at.clone(), len.clone(), any::<bool>()).prop_map(|(a, n, f)| Step::Lock(a, n, f)),
         1 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::Unlock(a, n)),
@@ -207,13 +215,14 @@ fn play(steps: &[Step]) -> bool {
     let free = steps
         .iter()
         .any(|s| matches!(s, Step::Advise(_, _, libc::MADV_FREE)));
-    let mut in_child = false;
+    let (mut in_child, has_keys) = (false, linux::has_keys());
     let steps = steps.iter().filter_map(|step| match *step {
         Step::Fork => {
             in_child = true;
             Some(Step::Fork)
         }
         Step::Seal(..) if !in_child => None,
+        Step::ProtectWithKey(..) | Step::AllocateKey | Step::FreeKey(_) if !has_keys => None,
         // A second mapping in the place of the first: Linux unmaps it and fails then, here it fails
         // and nothing is lost.
         Step::Remap(Remap {

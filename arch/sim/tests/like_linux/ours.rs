@@ -1,10 +1,10 @@
 //! The same calls as the memory manager does them.
 
-use super::{Area, Kind, PAGES, Remap, Step};
+use super::{Area, Kind, PAGES, Remap, Step, linux};
 use arch_sim::{Options, Process, Sim, World};
 use arch_x86_64::pte::Format;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use mm::arch::Attrs;
+use mm::arch::{Attrs, Key};
 use mm::object::Object;
 use mm::vma::{Backing, Prot, Vma, VmaFlags};
 use mm::{Advice, Error, MapRequest, Place, RemapFlags};
@@ -91,6 +91,16 @@ impl Ours {
                 .map(drop),
             Step::Unmap(page, len) => p.unmap(at(page), len * PAGE_SIZE),
             Step::Protect(page, len, bits) => p.protect(at(page), len * PAGE_SIZE, prot(bits)),
+            Step::ProtectWithKey(page, len, bits, key) => {
+                // -1: none.
+                let key = u8::try_from(key).ok().map(Key);
+                p.protect_with_key(at(page), len * PAGE_SIZE, prot(bits), key)
+            }
+            Step::AllocateKey => {
+                let key = p.allocate_key().map(|key| vec![key.0]);
+                return key.ok_or(libc::ENOSPC);
+            }
+            Step::FreeKey(key) => p.free_key(Key(key as u8)),
             Step::Advise(page, len, libc::MADV_REMOVE) => {
                 p.advise_remove(at(page), len * PAGE_SIZE, |object, first, end| {
                     let everywhere = self.processes.iter();
@@ -196,7 +206,11 @@ fn flag_words(vma: &Vma<Machine>) -> String {
         (flags.contains(VmaFlags::NOHUGEPAGE), "nh"),
         (flags.contains(VmaFlags::SEALED), "sl"),
     ];
-    let shown: Vec<_> = words.iter().filter(|w| w.0).map(|w| w.1).collect();
+    let mut shown: Vec<_> = words.iter().filter(|w| w.0).map(|w| w.1).collect();
+    let key = prot.key().0.to_string();
+    if linux::has_keys() {
+        shown.push(&key);
+    }
     shown.join(" ")
 }
 

@@ -144,7 +144,7 @@ impl<F: PteFormat> Bench<F> {
     ) {
         let inside = || model.pages.range(at..at + len).map(|(_, page)| page);
         let on_fault = on_fault || inside().any(|page| !matches!(page.backing, Backed::Anon(_)));
-        let barred = inside().any(|page| page.prot.is_empty() || page.guard);
+        let barred = inside().any(|page| page.prot.is_none() || page.guard);
         let whole = model.covers(at..at + len);
         let expected = if whole && (on_fault || !barred) {
             Ok(())

@@ -7,6 +7,7 @@ mod advice;
 mod common;
 mod edges;
 mod huge;
+mod keys;
 mod page;
 mod pins;
 mod play;
@@ -47,7 +48,7 @@ impl<F: PteFormat> Bench<F> {
         let world = World::<F>::new(options);
         let fixed = words.split(' ').filter(|word| !word.is_empty());
         let fixed = fixed.map(|word| play::set(&world, word)).collect();
-        let first = (world.process(), Model::default());
+        let first = (keys::process(&world), Model::default());
         let objects: Vec<_> = (0..2).map(|_| huge::object(&world, shape)).collect();
         let len = 4 * shape.unit * PAGE_SIZE;
         objects.iter().for_each(|o| o.set_len(len));
@@ -179,6 +180,7 @@ impl<F: PteFormat> Bench<F> {
             Step::Map(p, ..)
             | Step::Unmap(p, ..)
             | Step::Protect(p, ..)
+            | Step::ProtectWithKey(p, ..)
             | Step::Remap(p, ..)
             | Step::Advise(p, ..)
             | Step::Lock(p, ..)
@@ -198,8 +200,12 @@ impl<F: PteFormat> Bench<F> {
                     // Whether there is anything to collapse is not the model's to know.
                     let _ = if now {
                         let start = at.align_down(PMD_ORDER.bytes());
+                        let everywhere = &mut |f: &mut dyn FnMut(&Space<F>)| {
+                            let processes = self.processes.iter().flatten();
+                            processes.for_each(|(process, _)| f(process));
+                        };
                         process
-                            .advise(start, PMD_ORDER.bytes(), Advice::Collapse)
+                            .advise_collapse(start, PMD_ORDER.bytes(), everywhere)
                             .is_ok()
                     } else {
                         process.collapse(at, CollapseLimits::ANY) == Collapse::Done
@@ -238,6 +244,7 @@ impl<F: PteFormat> Bench<F> {
             .check(&spaces, &self.objects.iter().collect::<Vec<_>>());
         self.check_usage();
         self.check_protection();
+        self.check_keys();
         self.check_pins();
     }
 
@@ -259,6 +266,9 @@ impl<F: PteFormat> Bench<F> {
         if matches!(*step, Step::Poke(_, _, _, sub) if sub == self.known()) {
             return;
         }
+        if keys::may_copy_in_vain(&self.processes[p], step) {
+            return;
+        }
         // What grows stays grown, whether the access is allowed or not.
         if let (Some((_, model)), Some(n)) = (&mut self.processes[p], step.page()) {
             model.grow_stack(n);
@@ -267,9 +277,11 @@ impl<F: PteFormat> Bench<F> {
             return;
         };
         let w = &self.world;
+        let _keys = keys::Set::on(&w.sim);
         match *step {
             Step::Load(_, cpu, n) => {
-                let expected = self.expect(model, n, |prot| !prot.is_empty());
+                let expected = self.expect(model, n, |prot| !prot.is_none());
+                let expected = keys::refuse(expected, cpu, &model.pages, n, false);
                 assert_eq!(w.load(cpu as usize, process, self.spot(n)), expected);
             }
             Step::Fetch(_, cpu, n) => {
@@ -280,6 +292,7 @@ impl<F: PteFormat> Bench<F> {
                 let expected = self
                     .expect(model, n, |prot| prot.contains(Prot::WRITE))
                     .map(drop);
+                let expected = keys::refuse(expected, cpu, &model.pages, n, true);
                 assert_eq!(w.store(cpu as usize, process, self.spot(n), byte), expected);
                 expected.is_ok().then(|| self.set(p, n, byte));
             }
@@ -287,6 +300,7 @@ impl<F: PteFormat> Bench<F> {
                 let expected = self
                     .expect(model, n, |prot| prot.contains(Prot::WRITE))
                     .map(drop);
+                let expected = keys::refuse(expected, cpu, &model.pages, n, true);
                 let at = self.start(n) + sub * PAGE_SIZE + 8;
                 assert_eq!(w.store(cpu as usize, process, at, 1), expected);
                 if self.shape.huge && expected.is_ok() {

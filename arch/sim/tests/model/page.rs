@@ -146,7 +146,7 @@ impl Model {
             return;
         };
         let below = self.pages.range(..n).next_back();
-        let near = below.is_some_and(|(_, page)| !page.prot.is_empty() && !page.area.stack);
+        let near = below.is_some_and(|(_, page)| !page.prot.is_none() && !page.area.stack);
         if !above.area.stack || near {
             return;
         }

@@ -8,7 +8,7 @@ use crate::common::seeds;
 use arch_sim::Hole;
 use ktest::settings;
 use mm::hugetlb;
-use mm::thp::controls::SizeEnabled;
+use mm::thp::controls::{ShmemSize, SizeEnabled};
 use proptest::prelude::*;
 
 /// Folios may have the orders of which the bit is set.
@@ -19,6 +19,14 @@ pub(super) fn set_sizes<F: PteFormat>(world: &World<F>, orders: u32) {
                 SizeEnabled::Always
             } else {
                 SizeEnabled::Never
+            };
+        }
+        // Objects have the same, in every second set before their ends only.
+        for (order, size) in settings.shmem_sizes.iter_mut().enumerate() {
+            *size = match (orders & 1 << order != 0, orders.count_ones() % 2) {
+                (false, _) => ShmemSize::Never,
+                (true, 0) => ShmemSize::WithinSize,
+                (true, _) => ShmemSize::Always,
             };
         }
     });

@@ -8,7 +8,7 @@ use mm::vma::Prot;
 use proptest::prelude::*;
 
 /// Pages of an object at most.
-const OBJECT_PAGES: u64 = 8;
+const OBJECT_PAGES: u64 = 20;
 /// What a contiguous block has of pages, and 2 MiB of the pages of [`LARGE`].
 const BLOCK: u64 = 16;
 
@@ -97,6 +97,8 @@ pub enum Step {
     Map(u8, u64, u64, Prot, What, bool),
     Unmap(u8, u64, u64),
     Protect(u8, u64, u64, Prot),
+    /// pkey_mprotect(2), with the number of the key.
+    ProtectWithKey(u8, u64, u64, Prot, u8),
     Load(u8, u8, u64),
     Store(u8, u8, u64, u8),
     Fetch(u8, u8, u64),
@@ -262,6 +264,7 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         3 => (p.clone(), at.clone(), len.clone(), prot(), what, prop::bool::weighted(0.3)).prop_map(|(p, a, n, r, w, f)| Step::Map(p, a, n, r, w, f)),
         2 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Unmap(p, a, n)),
         3 => (p.clone(), at.clone(), len.clone(), prot()).prop_map(|(p, a, n, r)| Step::Protect(p, a, n, r)),
+        3 => (p.clone(), at.clone(), len.clone(), prot(), 0..5u8).prop_map(|(p, a, n, r, k)| Step::ProtectWithKey(p, a, n, r, k)),
         8 => (p.clone(), cpu.clone(), at.clone()).prop_map(|(p, c, a)| Step::Load(p, c, a)),
         12 => (p.clone(), cpu.clone(), at.clone(), 1..255u8).prop_map(|(p, c, a, b)| Step::Store(p, c, a, b)),
         1 => (p.clone(), cpu.clone(), at.clone()).prop_map(|(p, c, a)| Step::Fetch(p, c, a)),

@@ -1,6 +1,7 @@
 //! The verbs that change what is mapped: what the model expects of each, and what really happens.
 
 use super::*;
+use mm::arch::Key;
 
 impl<F: PteFormat> Bench<F> {
     pub(super) fn change(&self, process: &Process<F>, model: &mut Model, step: &Step) {
@@ -68,23 +69,9 @@ impl<F: PteFormat> Bench<F> {
                 process.unmap(self.start(at), self.bytes(len)).unwrap();
                 model.pages.retain(|n, _| !(at..at + len).contains(n));
             }
-            Step::Protect(_, at, len, prot) => {
-                let hole = (at..at + len).find(|n| !model.pages.contains_key(n));
-                let expected = if hole.is_some() {
-                    Err(Error::NoMem)
-                } else {
-                    Ok(())
-                };
-                assert_eq!(
-                    process.protect(self.start(at), self.bytes(len), prot),
-                    expected
-                );
-                for n in at..hole.unwrap_or(at + len) {
-                    let page = model.pages.get_mut(&n).expect("before the hole");
-                    page.prot = prot;
-                    // What is locked is populated when it becomes writable.
-                    page.protected = page.protected.filter(|_| !page.area.locked);
-                }
+            Step::Protect(_, at, len, prot) => self.protect(process, model, (at, len), prot, None),
+            Step::ProtectWithKey(_, at, len, prot, key) => {
+                self.protect(process, model, (at, len), prot, Some(Key(key)))
             }
             Step::DontNeed(_, at, len) => self.advise(process, model, (at, len), Advice::DontNeed),
             Step::Advise(_, at, len, advice) => self.advise(process, model, (at, len), advice),

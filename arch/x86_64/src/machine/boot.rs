@@ -2,8 +2,8 @@
 //! before it.
 
 use super::{
-    acpi, apic, cpu, descriptors, direct_map, early, features, fp, image, keyboard, percpu, pvh,
-    root, segments, serial, timer, trampoline, trap,
+    acpi, apic, cpu, descriptors, direct_map, early, features, fp, image, keyboard, percpu, pkru,
+    pvh, root, segments, serial, timer, trampoline, trap,
 };
 use arch_boot::{kernel_main, limine};
 use mm::addr::{Pfn, PhysAddr, PhysRange};
@@ -136,6 +136,7 @@ pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     trap::init_machine_check();
     trap::init_syscalls();
     fp::init();
+    pkru::init();
     apic::init();
     timer::init_deadlines();
     serial::enable_interrupt();

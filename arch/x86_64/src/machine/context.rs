@@ -101,10 +101,14 @@ impl UserContext {
         // reported as a protection fault.
         self.frame.error |= u64::from(addr >= Format::USER_END.0);
         let error = self.frame.error;
-        Trap::PageFault {
-            addr: VirtAddr(addr),
-            access: access_of(error),
-            present: error & 1 != 0,
+        let addr = VirtAddr(addr);
+        match access_of(error) {
+            Some(access) => Trap::PageFault {
+                addr,
+                access,
+                present: error & 1 != 0,
+            },
+            None => Trap::ProtectionKey { addr },
         }
     }
 

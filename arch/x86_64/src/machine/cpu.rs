@@ -1,6 +1,6 @@
 //! The CPU: context switch, idle, random numbers, backtraces; `power` and `rtc` are separate.
 
-use super::{features as cpu_features, fp, interrupts, percpu, uaccess};
+use super::{features as cpu_features, fp, interrupts, percpu, pkru, uaccess};
 use arch_boot::online;
 use arch_boot::trap::Irq;
 use core::arch::{asm, global_asm};
@@ -16,6 +16,8 @@ pub const NAME: &str = "x86_64";
 /// A kernel thread that is not running: its stack pointer; the rest is on its stack.
 pub struct KernelContext {
     sp: u64,
+    /// What the thread's protection keys refuse.
+    pkru: u32,
 }
 
 global_asm!(
@@ -57,7 +59,7 @@ unsafe extern "C" {
 
 impl KernelContext {
     /// A context that calls `entry(argument)` on a new stack whose top is `stack_top`. `entry`
-    /// never returns.
+    /// never returns. Its protection keys are those of the running thread.
     pub fn new(stack_top: u64, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
         let first = cpu_first as *const () as u64;
         // r15 r14 r13 r12 rbx rbp, the return address, and two words of 0 that end a backtrace.
@@ -78,12 +80,14 @@ impl KernelContext {
         let at = core::ptr::with_exposed_provenance_mut::<[u64; 9]>(sp as usize);
         // SAFETY: the caller hands over a mapped stack that is not in use.
         unsafe { at.write(words) };
-        KernelContext { sp }
+        let pkru = pkru::read();
+        KernelContext { sp, pkru }
     }
 
     /// The context of the thread that runs now, to be filled by the first switch.
     pub const fn running() -> Self {
-        Self { sp: 0 }
+        let pkru = pkru::INITIAL;
+        Self { sp: 0, pkru }
     }
 }
 
@@ -98,6 +102,15 @@ pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stac
     // With one CPU the state stays in it until another thread needs the registers.
     if online::several() {
         fp::release();
+    }
+    let pkru = pkru::read();
+    // SAFETY: the caller's promise.
+    let next = unsafe {
+        (*from).pkru = pkru;
+        (*to).pkru
+    };
+    if next != pkru {
+        pkru::write(next);
     }
     // SAFETY: the caller's promise.
     unsafe { cpu_switch(&raw mut (*from).sp, &raw const (*to).sp) }

@@ -2,7 +2,7 @@
 //! another.
 
 use super::percpu::{self, PerCpu};
-use super::{apic, descriptors, features, fp, root, segments, trampoline, trap};
+use super::{apic, descriptors, features, fp, pkru, root, segments, trampoline, trap};
 use alloc::boxed::Box;
 use arch_boot::cpus::{Cpu, NR_CPUS, Stacks, Start, Unfit};
 use arch_boot::{online, secondary_main};
@@ -140,6 +140,7 @@ pub fn set_up() {
     trap::init_machine_check();
     trap::init_syscalls();
     fp::init();
+    pkru::init();
 }
 
 /// The registers by which this CPU is like any other: what is on, what is saved, and where system

@@ -1,7 +1,7 @@
 //! Features of the CPUs (CPUID; SDM Vol 2 "CPUID", APM Vol 3 appendix E): those of the boot CPU
 //! until all have come, from then on what all have.
 
-use crate::least::{self, PAGES_1G, TSC_DEADLINE, WORDS, Word, Words, X2APIC, XSAVE, has};
+use crate::least::{self, PAGES_1G, PKRU, TSC_DEADLINE, WORDS, Word, Words, X2APIC, XSAVE, has};
 use arch_boot::cpus::{NR_CPUS, is_least};
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::cell::UnsafeCell;
@@ -33,6 +33,8 @@ pub struct Features {
     pub x2apic: bool,
     /// The local APIC timer takes a TSC value.
     pub tsc_deadline: bool,
+    /// Protection keys.
+    pub pku: bool,
     /// RDRAND.
     pub rdrand: bool,
     /// RDSEED.
@@ -58,6 +60,7 @@ impl Features {
             state: least::state(&words),
             x2apic: has(&words, X2APIC) && !emulated_by_tcg,
             tsc_deadline: has(&words, TSC_DEADLINE),
+            pku: least::state(&words) & PKRU != 0,
             rdrand: has(&words, (Word::BasicEcx, 30)),
             rdseed: has(&words, (Word::MoreEbx, 18)),
             hwcap: words[Word::BasicEdx as usize],

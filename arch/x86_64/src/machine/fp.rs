@@ -3,8 +3,10 @@
 
 use super::segments::{Segments, UserBase};
 use super::{features, percpu};
+use crate::least::PKRU;
 use alloc::boxed::Box;
 use core::arch::asm;
+use core::arch::x86_64::__cpuid_count;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
@@ -21,15 +23,33 @@ const DEFAULT_MXCSR_MASK: u64 = 0xffbf;
 
 static MASK: AtomicU64 = AtomicU64::new(0);
 static SIZE: AtomicUsize = AtomicUsize::new(LEGACY_SIZE);
+static FRAME_SIZE: AtomicUsize = AtomicUsize::new(LEGACY_SIZE);
+static PKRU_AT: AtomicUsize = AtomicUsize::new(0);
 static VALID_MXCSR: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Bytes of the state as the CPU writes it.
+/// Bytes of the state as the CPU writes it here.
 pub fn size() -> usize {
     SIZE.load(Relaxed)
 }
-/// The components in use (XCR0); 0 without XSAVE.
+/// The components that are saved here: those in use but for PKRU, which is switched with the thread
+/// (`pkru`); 0 without XSAVE.
 pub fn mask() -> u64 {
     MASK.load(Relaxed)
+}
+/// The components in use (XCR0); 0 without XSAVE.
+pub fn all_components() -> u64 {
+    match pkru_at() {
+        Some(_) => mask() | PKRU,
+        None => mask(),
+    }
+}
+/// Bytes of the state as the CPU would write it with PKRU: as signal frames have it.
+pub fn frame_size() -> usize {
+    FRAME_SIZE.load(Relaxed)
+}
+/// Where PKRU is in it, on CPUs that have it.
+pub fn pkru_at() -> Option<usize> {
+    Some(PKRU_AT.load(Relaxed)).filter(|at| *at != 0)
 }
 
 /// Turns the FPU on and sizes the area. Again, when other features are in use: no thread's state is
@@ -49,18 +69,15 @@ pub fn init() {
         });
     }
     if xsave {
-        let mask = features::get().state;
-        // SAFETY: a subset of what every CPU's CPUID reports, with x87 set and AVX only beside SSE
-        // as the CPUs report them.
-        unsafe {
-            asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack, preserves_flags))
+        let used = features::get().state;
+        MASK.store(used & !PKRU, Relaxed);
+        SIZE.store(enable(used & !PKRU), Relaxed);
+        FRAME_SIZE.store(enable(used), Relaxed);
+        let at = match used & PKRU {
+            0 => 0,
+            _ => __cpuid_count(0xd, PKRU.trailing_zeros()).ebx,
         };
-        MASK.store(mask, Relaxed);
-        // EBX now counts the components just enabled.
-        SIZE.store(
-            core::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize,
-            Relaxed,
-        );
+        PKRU_AT.store(at as usize, Relaxed);
     }
     // 0 in the mask field means the default (SDM Vol 1, 11.6.6).
     let legacy: [Block; LEGACY_SIZE / 64] = [const { Block(UnsafeCell::new([0; 64])) }; 8];
@@ -80,6 +97,17 @@ pub fn init() {
     };
     // What all CPUs take.
     VALID_MXCSR.fetch_and(valid, Relaxed);
+}
+
+/// Enables components (XCR0), and returns the bytes of their state.
+fn enable(components: u64) -> usize {
+    // SAFETY: a subset of what every CPU's CPUID reports, with x87 set and AVX only beside SSE as
+    // the CPUs report them.
+    unsafe {
+        asm!("xsetbv", in("ecx") 0, in("eax") components as u32, in("edx") (components >> 32) as u32, options(nostack, preserves_flags))
+    };
+    // EBX counts the components just enabled.
+    __cpuid_count(0xd, 0).ebx as usize
 }
 
 /// Saves the state that is in the CPU, if any, into its area.

@@ -173,6 +173,10 @@ fn each_flag(f: &mut dyn FnMut(&'static str) -> fmt::Result) -> fmt::Result {
             if has(words, (word, bit.into())) {
                 f(name)?;
             }
+            // What the kernel has turned on, as CPUID says from then on (OSPKE).
+            if name == "pku" && cpu_features::get().pku {
+                f("ospke")?;
+            }
         }
     }
     Ok(())
@@ -186,6 +190,7 @@ pub fn features(out: &mut dyn Write) -> fmt::Result {
         (have.smep, "smep"),
         (have.smap, "smap"),
         (have.umip, "umip"),
+        (have.pku, "pku"),
         (have.fsgsbase, "fsgsbase"),
         (have.pages_1g, "pdpe1gb"),
         (have.x2apic, "x2apic"),
@@ -194,7 +199,7 @@ pub fn features(out: &mut dyn Write) -> fmt::Result {
     for (_, name) in used.into_iter().filter(|u| u.0) {
         write!(out, " {name}")?;
     }
-    match fp::mask() {
+    match fp::all_components() {
         0 => write!(out, " fxsr"),
         mask => write!(
             out,

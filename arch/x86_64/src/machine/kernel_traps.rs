@@ -32,9 +32,11 @@ pub(crate) extern "C" fn from_kernel(frame: &mut TrapFrame) {
     };
     if let Some(fixup) = uaccess::fixup(frame.rip) {
         let user = addr < Format::USER_END.0;
+        // What a protection key refuses the thread, it refuses the kernel on its behalf.
         if frame.vector == PAGE_FAULT
             && user
-            && kernel_fault(VirtAddr(addr), access_of(frame.error))
+            && let Some(access) = access_of(frame.error)
+            && kernel_fault(VirtAddr(addr), access)
         {
             return;
         }
@@ -57,10 +59,12 @@ pub(crate) extern "C" fn from_kernel(frame: &mut TrapFrame) {
 fn page_fault_name(addr: u64, error: u64) -> &'static str {
     match (addr, access_of(error), error & 1 != 0) {
         (0..=0xffff, ..) => "null pointer use in the kernel",
-        (a, Access::Exec, _) if a < Format::USER_END.0 => "jump to user memory from the kernel",
+        (a, Some(Access::Exec), _) if a < Format::USER_END.0 => {
+            "jump to user memory from the kernel"
+        }
         (a, _, true) if a < Format::USER_END.0 => "use of user memory outside uaccess (SMAP)",
-        (_, Access::Write, true) => "write to read-only kernel memory",
-        (_, Access::Exec, _) => "jump to kernel memory that is not executable",
+        (_, Some(Access::Write), true) => "write to read-only kernel memory",
+        (_, Some(Access::Exec), _) => "jump to kernel memory that is not executable",
         _ => "page fault in the kernel",
     }
 }

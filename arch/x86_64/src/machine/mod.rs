@@ -32,6 +32,7 @@ mod keyboard;
 mod page_fault;
 mod percpu;
 mod physmem;
+mod pkru;
 mod power;
 mod pvh;
 mod root;

@@ -5,8 +5,10 @@
 use super::context::UserContext;
 use super::fp::{self, LEGACY_SIZE, XSTATE_BV};
 use super::frame::{ALWAYS_RFLAGS, CHANGED, USER_RFLAGS};
+use super::pkru;
 use super::selectors::{USER_CODE, USER_DATA};
 use super::uaccess::{copy_from_user, copy_to_user};
+use crate::least::PKRU;
 use crate::pte::Format;
 use arch_boot::trap::SignalFrame;
 use mm::arch::PteFormat;
@@ -63,6 +65,17 @@ struct RtFrame {
     siginfo: [u8; 128],
 }
 
+/// What a new frame is made of, beside the registers.
+struct Interrupted {
+    /// Where the frame goes, and the FP state.
+    at: u64,
+    fp: u64,
+    /// The reason why user mode was left.
+    vector: u64,
+    /// What the thread's protection keys refuse.
+    pkru: u32,
+}
+
 const UCONTEXT: u64 = core::mem::offset_of!(RtFrame, flags) as u64;
 const SIGINFO: u64 = core::mem::offset_of!(RtFrame, siginfo) as u64;
 
@@ -117,7 +130,46 @@ impl UserContext {
         let at = (fp.checked_sub(size_of::<RtFrame>() as u64).ok_or(())? & !15)
             .checked_sub(8)
             .ok_or(())?;
-        self.put_fp_state(fp)?;
+        // Whatever the thread's keys refuse, the frame is written; the handler begins as a program
+        // does.
+        let pkru = pkru::read();
+        let interrupted = Interrupted {
+            at,
+            fp,
+            vector,
+            pkru,
+        };
+        pkru::write(0);
+        let written = self.write_signal_frame(frame, &interrupted);
+        pkru::write(match written {
+            Ok(()) => pkru::INITIAL,
+            Err(()) => pkru,
+        });
+        written?;
+        let f = &mut self.frame;
+        f.rdi = frame.signo as u64;
+        f.rsi = at + SIGINFO;
+        f.rdx = at + UCONTEXT;
+        f.rax = 0;
+        f.rip = frame.handler;
+        f.rsp = at;
+        f.rflags &= !(RFlags::DIRECTION_FLAG | RFlags::RESUME_FLAG | RFlags::TRAP_FLAG).bits();
+        Ok(())
+    }
+
+    /// Writes the frame, and the FP state with PKRU.
+    fn write_signal_frame(
+        &self,
+        frame: &SignalFrame<'_>,
+        interrupted: &Interrupted,
+    ) -> Result<(), ()> {
+        let Interrupted {
+            at,
+            fp,
+            vector,
+            pkru,
+        } = *interrupted;
+        self.put_fp_state(fp, pkru)?;
         let f = &self.frame;
         let exception = vector < 32;
         let user_frame = RtFrame {
@@ -150,16 +202,7 @@ impl UserContext {
             sigmask: frame.mask,
             siginfo: *frame.siginfo,
         };
-        put(at, &user_frame)?;
-        let f = &mut self.frame;
-        f.rdi = frame.signo as u64;
-        f.rsi = at + SIGINFO;
-        f.rdx = at + UCONTEXT;
-        f.rax = 0;
-        f.rip = frame.handler;
-        f.rsp = at;
-        f.rflags &= !(RFlags::DIRECTION_FLAG | RFlags::RESUME_FLAG | RFlags::TRAP_FLAG).bits();
-        Ok(())
+        put(at, &user_frame)
     }
 
     /// rt_sigreturn: restores registers and FP state from the frame at sp, refusing privileged
@@ -174,7 +217,9 @@ impl UserContext {
         // SAFETY: the type is made of integers, so any bytes are a value.
         let saved = unsafe { raw.as_ptr().cast::<RtFrame>().read_unaligned() };
         let c = &saved.context;
-        self.get_fp_state(c.fpstate)?;
+        let pkru = self.get_fp_state(c.fpstate)?;
+        // Last: it may refuse the stack that all of this was read from.
+        pkru::write(pkru);
         let f = &mut self.frame;
         [f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15] = c.r8_to_r15;
         (f.rdi, f.rsi, f.rbp, f.rbx) = (c.rdi, c.rsi, c.rbp, c.rbx);
@@ -187,10 +232,11 @@ impl UserContext {
         Ok((saved.sigmask, saved.stack))
     }
 
-    /// Writes the FP state to `at`, with the magic words that mark its size.
-    fn put_fp_state(&self, at: u64) -> Result<(), ()> {
+    /// Writes the FP state to `at`, with the magic words that mark its size, and PKRU where XSAVE
+    /// would have it.
+    fn put_fp_state(&self, at: u64, pkru: u32) -> Result<(), ()> {
         self.fp.sync();
-        let size = fp::size();
+        let size = fp::frame_size();
         let mut legacy = [0u8; LEGACY_SIZE];
         // SAFETY: the area holds at least the legacy part.
         unsafe {
@@ -205,27 +251,33 @@ impl UserContext {
         sw.fill(0);
         sw[0..4].copy_from_slice(&FP_XSTATE_MAGIC1.to_le_bytes());
         sw[4..8].copy_from_slice(&(size as u32 + 4).to_le_bytes());
-        sw[8..16].copy_from_slice(&fp::mask().to_le_bytes());
+        sw[8..16].copy_from_slice(&fp::all_components().to_le_bytes());
         sw[16..20].copy_from_slice(&(size as u32).to_le_bytes());
         put_bytes(at, &legacy)?;
         // SAFETY: the rest of the area, which is not shared: a fault on the user's side does not
         // touch it.
         let rest = unsafe {
-            core::slice::from_raw_parts(self.fp.bytes().add(LEGACY_SIZE), size - LEGACY_SIZE)
+            core::slice::from_raw_parts(self.fp.bytes().add(LEGACY_SIZE), fp::size() - LEGACY_SIZE)
         };
         put_bytes(at + LEGACY_SIZE as u64, rest)?;
+        if let Some(pkru_at) = fp::pkru_at() {
+            // SAFETY: the header is inside an XSAVE area.
+            let present = unsafe { self.fp.bytes().add(XSTATE_BV).cast::<u64>().read() } | PKRU;
+            put_bytes(at + XSTATE_BV as u64, &present.to_le_bytes())?;
+            put_bytes(at + pkru_at as u64, &pkru.to_le_bytes())?;
+        }
         put_bytes(at + size as u64, &FP_XSTATE_MAGIC2.to_le_bytes())
     }
 
-    /// Reads the FP state back; 0 means the initial state. Without both magic words only the FXSAVE
-    /// part counts.
-    fn get_fp_state(&mut self, at: u64) -> Result<(), ()> {
-        let size = fp::size();
+    /// Reads the FP state back, and returns PKRU; 0 means the initial state. Without both magic
+    /// words only the FXSAVE part counts.
+    fn get_fp_state(&mut self, at: u64) -> Result<u32, ()> {
+        let size = fp::frame_size();
         let mut legacy = [0u8; LEGACY_SIZE];
         if at == 0 {
             self.fp.detach();
             self.fp.reset();
-            return Ok(());
+            return Ok(pkru::INITIAL);
         }
         get_bytes(at, &mut legacy)?;
         let word = |offset: usize| {
@@ -239,12 +291,16 @@ impl UserContext {
             && u32::from_le_bytes(magic2) == FP_XSTATE_MAGIC2;
         self.fp.detach();
         self.fp.reset();
+        let pkru = match extended {
+            true => get_pkru(at)?,
+            false => pkru::INITIAL,
+        };
         if extended {
             // SAFETY: the area's own memory behind the legacy part; `detach` made it the only copy.
             let rest = unsafe {
                 core::slice::from_raw_parts_mut(
                     self.fp.bytes().add(LEGACY_SIZE),
-                    size - LEGACY_SIZE,
+                    fp::size() - LEGACY_SIZE,
                 )
             };
             if get_bytes(at + LEGACY_SIZE as u64, rest).is_err() {
@@ -264,8 +320,22 @@ impl UserContext {
             unsafe { self.fp.bytes().add(XSTATE_BV).cast::<u64>().write(0b11) };
         }
         self.fp.sanitize(fp::mask());
-        Ok(())
+        Ok(pkru)
     }
+}
+
+/// Reads PKRU from the XSAVE area at `at`, as XRSTOR would: 0 where it is not present.
+fn get_pkru(at: u64) -> Result<u32, ()> {
+    let Some(pkru_at) = fp::pkru_at() else {
+        return Ok(0);
+    };
+    let (mut present, mut pkru) = ([0; 8], [0; 4]);
+    get_bytes(at + XSTATE_BV as u64, &mut present)?;
+    get_bytes(at + pkru_at as u64, &mut pkru)?;
+    Ok(match u64::from_le_bytes(present) & PKRU {
+        0 => 0,
+        _ => u32::from_le_bytes(pkru),
+    })
 }
 
 /// Bytes that the FP state takes in a frame.
@@ -273,6 +343,6 @@ fn fp_room() -> usize {
     if fp::mask() == 0 {
         LEGACY_SIZE
     } else {
-        fp::size() + 4
+        fp::frame_size() + 4
     }
 }

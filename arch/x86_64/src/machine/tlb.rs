@@ -1,15 +1,17 @@
 //! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU and, by shootdown, of the
 //! others; CR3; its memory is in `physmem`.
 
+use super::pkru;
 use super::root::{self, write_cr3};
 use super::{cpus, features, timer};
+use crate::pte::Format;
 use crate::shootdown::{Flush, Loaded, Requests};
 use arch_boot::cpus::NR_CPUS;
 use arch_boot::online;
 use arrayvec::ArrayVec;
 use core::arch::asm;
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, Tlb};
+use mm::arch::{Asid, Cpu, Key, Level, Machine, PteFormat, Refused, Tlb};
 use x86_64::instructions::tlb::flush as invlpg;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 
@@ -44,7 +46,7 @@ fn reload_cr3() {
 }
 
 impl Machine for Hardware {
-    type Pte = crate::pte::Format;
+    type Pte = Format;
     type Mem = Self;
     type Tlb = Self;
     type Cpu = Self;
@@ -60,6 +62,12 @@ impl Machine for Hardware {
     #[inline]
     fn cpu(&self) -> &Self {
         self
+    }
+    fn keys(&self) -> u8 {
+        match features::get().pku {
+            true => Format::KEYS,
+            false => 1,
+        }
     }
     fn largest_leaf(&self) -> Level {
         // Without the feature PS is reserved in a PDPTE, and each use of it faults (SDM Vol 3,
@@ -190,6 +198,15 @@ impl Cpu for Hardware {
     fn relax(&self) {
         answer();
         cpus::relax();
+    }
+    fn refuses_key(&self, key: Key, write: bool) -> bool {
+        pkru::refuses(key, write)
+    }
+    fn set_key(&self, key: Key, refused: Refused) {
+        pkru::set(key, refused);
+    }
+    fn reset_keys(&self) {
+        pkru::write(pkru::INITIAL);
     }
     #[inline]
     fn activate(&self, root: Pfn, asid: Asid) {

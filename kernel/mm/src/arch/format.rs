@@ -30,6 +30,8 @@ pub trait PteFormat: Send + Sync + 'static {
     const LARGEST_LEAF: Level;
     /// log2 of the entries in a contiguous block (4 on arm64), `None` where there is no such bit.
     const CONTIG_ORDER: Option<Order>;
+    /// Number of protection keys: 1, the one of all memory, where leaves have none.
+    const KEYS: u8;
     /// Whether a live entry changes size, frame or contiguity only through an absent entry and a
     /// flush (arm64: break-before-make).
     const BREAK_BEFORE_MAKE: bool;

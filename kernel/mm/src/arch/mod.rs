@@ -61,17 +61,18 @@ impl Level {
 }
 
 bitflags! {
-    /// Attributes of a leaf entry, common to all machines. Reading is always allowed.
+    /// Attributes of a leaf entry, common to all machines. Reading is always allowed. Most
+    /// stand one place below their bits on x86_64.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
     pub struct Attrs: u16 {
         /// Writable (on arm64: once the entry is dirty, or the hardware may make it so).
         const WRITE = 1 << 0;
-        /// Executable.
-        const EXEC = 1 << 1;
         /// Accessible from user mode.
-        const USER = 1 << 2;
-        /// Global: survives a switch of ASID.
-        const GLOBAL = 1 << 3;
+        const USER = 1 << 1;
+        /// Executable.
+        const EXEC = 1 << 2;
+        /// Device memory: uncached, no speculation.
+        const DEVICE = 1 << 3;
         /// Accessed since the bit was cleared. Without it arm64 faults on use if the hardware does
         /// not set it.
         const ACCESSED = 1 << 4;
@@ -80,8 +81,8 @@ bitflags! {
         /// arm64's contiguous bit: 16 aligned entries that the TLB may hold as one. Ignored
         /// elsewhere.
         const CONTIG = 1 << 6;
-        /// Device memory: uncached, no speculation.
-        const DEVICE = 1 << 7;
+        /// Global: survives a switch of ASID.
+        const GLOBAL = 1 << 7;
         /// PROT_NONE: present for the kernel, but absent or inaccessible for user mode.
         const NO_ACCESS = 1 << 8;
         /// Software bit: not written since soft-dirty was cleared, so WRITE is not set until a
@@ -89,8 +90,48 @@ bitflags! {
         const TRACKED = 1 << 9;
         /// Software bit: write-protected by userfaultfd (`table::userfault`), so WRITE is not set.
         const UFFD_WP = 1 << 10;
+        /// The protection key ([`Key`]), where the format has keys.
+        const KEY = 0xf << Key::SHIFT;
         /// No page but a marker (`table::marker`), as no page of a program is global.
         const MARKER = Self::NO_ACCESS.bits() | Self::GLOBAL.bits();
+    }
+}
+
+bitflags! {
+    /// Accesses to data that a key refuses (PKEY_DISABLE_*).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Refused: u32 {
+        /// All of them.
+        const ACCESS = 1;
+        /// Writes.
+        const WRITE = 2;
+    }
+}
+
+impl Attrs {
+    /// The protection key.
+    #[inline]
+    pub const fn key(self) -> Key {
+        Key((self.intersection(Attrs::KEY).bits() >> Key::SHIFT) as u8)
+    }
+}
+
+/// A protection key (pkeys(7)): which pair of bits in a register of each thread may refuse its
+/// accesses to a page, beside what the entry says. Key 0 is that of all memory which was given no
+/// other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Key(pub u8);
+
+impl Key {
+    /// The lowest bit of [`Attrs::KEY`].
+    pub(crate) const SHIFT: u32 = 11;
+    /// The most keys that a format has.
+    pub const MOST: u8 = 16;
+
+    /// The key as attributes of an entry.
+    #[inline(always)]
+    pub const fn attrs(self) -> Attrs {
+        Attrs::from_bits_retain((self.0 as u16) << Self::SHIFT)
     }
 }
 
@@ -136,6 +177,17 @@ pub trait Cpu: Send + Sync + 'static {
     /// Has another CPU call [`crate::Mm::answer`] soon: when it next can be interrupted, or waits
     /// for another CPU.
     fn interrupt(&self, number: usize);
+    /// Whether the running thread's register refuses its accesses to data by this key.
+    fn refuses_key(&self, key: Key, write: bool) -> bool {
+        let _ = (key, write);
+        false
+    }
+    /// Sets what the running thread's register refuses by this key.
+    fn set_key(&self, key: Key, refused: Refused) {
+        let _ = (key, refused);
+    }
+    /// Sets the running thread's register as a program finds it: memory with key 0 may be used.
+    fn reset_keys(&self) {}
     /// The body of a loop that waits for another CPU.
     fn relax(&self) {
         core::hint::spin_loop();
@@ -161,6 +213,10 @@ pub trait Machine: Send + Sync + 'static {
     /// The highest leaf level of this machine's CPUs: at most the format's.
     fn largest_leaf(&self) -> Level {
         Self::Pte::LARGEST_LEAF
+    }
+    /// Number of protection keys of this machine's CPUs: at most the format's.
+    fn keys(&self) -> u8 {
+        Self::Pte::KEYS
     }
     /// Prepares a zeroed root table for a user address space: a machine with one root for both
     /// halves copies its kernel half into it.

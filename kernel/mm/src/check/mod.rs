@@ -92,7 +92,8 @@ pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, 
         "missed flush: a TLB translates {va:?} to {pfn:?}, the tables to {now:?}"
     );
     let rights = Attrs::WRITE | Attrs::EXEC | Attrs::USER;
-    let stale = (cached - attrs) & rights;
+    let other_key = (cached ^ attrs) & Attrs::KEY;
+    let stale = (cached - attrs) & rights | other_key;
     assert!(
         stale.is_empty(),
         "missed flush: a TLB allows {stale:?} at {va:?}, the tables do not"
@@ -124,10 +125,10 @@ impl<M: Machine> Tally<'_, M> {
             }
             object.for_each(&mut |index, pfn| {
                 assert!(
-                    self.mm.frames().get(pfn).kind() == Kind::Object,
+                    self.mm.frames().folio(pfn).kind == Kind::Object,
                     "page {index} of an object is {pfn:?}"
                 );
-                *self.refs.entry(pfn).or_default() += 1;
+                *self.refs.entry(self.mm.frames().head(pfn)).or_default() += 1;
             });
         }
     }
@@ -217,8 +218,8 @@ impl<M: Machine> Tally<'_, M> {
                     _ if Marker::of(leaf.attrs).is_some() => {}
                     _ if vma.flags.contains(VmaFlags::HUGETLB) => hugetlb += leaf.pages,
                     (Kind::Anon, _) => anon += leaf.pages,
-                    (Kind::Object, Backing::Object { file: Some(_), .. }) => file += 1,
-                    (Kind::Object, _) => shmem += 1,
+                    (Kind::Object, Backing::Object { file: Some(_), .. }) => file += leaf.pages,
+                    (Kind::Object, _) => shmem += leaf.pages,
                     _ => {}
                 }
             });
@@ -333,7 +334,12 @@ impl<M: Machine> Tally<'_, M> {
             return self.marker(vma, leaf, marker);
         }
         let writable = attrs.contains(Attrs::WRITE);
-        let fixed = Attrs::USER | Attrs::EXEC | Attrs::NO_ACCESS | Attrs::GLOBAL | Attrs::DEVICE;
+        let fixed = Attrs::USER
+            | Attrs::EXEC
+            | Attrs::NO_ACCESS
+            | Attrs::GLOBAL
+            | Attrs::DEVICE
+            | Attrs::KEY;
         assert!(
             attrs & fixed == vma.attrs(),
             "{va:?} says {attrs:?}, its VMA {:?}",
@@ -394,16 +400,17 @@ impl<M: Machine> Tally<'_, M> {
                     vma.shared() || !writable,
                     "{pfn:?} is the object's and writable through a private mapping at {va:?}"
                 );
-                let mut there = None;
+                let (mut there, end) = (0, index + leaf.pages);
+                let mut is_there = |at: u64, found: Pfn| {
+                    there += u64::from(found == pfn + (at - index));
+                    true
+                };
                 object
                     .file_object()
-                    .for_each_page(index, index + 1, &mut |_, pfn| {
-                        there = Some(pfn);
-                        false
-                    });
+                    .for_each_page(index, end, &mut is_there);
                 assert!(
-                    there == Some(pfn),
-                    "{va:?} maps {pfn:?}, page {index} of its object is {there:?}"
+                    there == leaf.pages,
+                    "{va:?} maps {pfn:?}, page {index} of its object is another one"
                 );
             }
             _ => panic!("{va:?} maps {pfn:?}, which is {kind:?}"),

@@ -6,6 +6,7 @@ use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
+use crate::frame::Kind;
 use crate::object::Object;
 use crate::stat::Event;
 use crate::table::Cursor;
@@ -36,8 +37,15 @@ impl<M: Machine> Fault<'_, M> {
             .object_page(self.va)
             .map(|(o, i)| (o.clone(), i))
             .ok_or(Resolution::NotMapped)?;
-        let page = object.page(index)?.ok_or_else(|| absent(&object, index))?;
+        let page = match self.large_place(&object, index) {
+            None => object.page(index)?,
+            Some(place) => object.page_of_folio(&place)?,
+        };
+        let page = page.ok_or_else(|| absent(&object, index))?;
         let private_write = self.access == Access::Write && !self.vma.shared();
+        if self.vma.shared() && !self.mm.frames().get(page.pfn()).is(Kind::Object, Order(0)) {
+            return self.folio_of_object(cursor, &object, index, page);
+        }
         let folio = if private_write {
             let copy = Folio::copy_of(self.mm, page.pfn());
             page.free(self.mm);

@@ -7,8 +7,10 @@ mod beside_huge;
 mod claim;
 mod cow;
 mod file;
+mod file_large;
 mod fresh;
 mod huge;
+mod keys;
 #[cfg(feature = "lab-anon")]
 mod lab;
 mod pin;
@@ -19,6 +21,7 @@ mod userfault;
 
 use crate::addr::Order;
 pub(crate) use beside::only_entries;
+pub(crate) use keys::refused_by_key;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
 pub(crate) use resolve::attrs as fresh_attrs;

@@ -7,6 +7,7 @@
 //! - A device's pin is long-term: the process and the device keep sharing the page, which
 //!   `manager::long_term` records.
 
+use super::keys::check_key;
 use super::resolve::{Request, resolve};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
@@ -29,8 +30,9 @@ pub struct Pin<M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Pins the page of `addr`, faulted in as for a user's read. Errors as of a fault. May wait for
-    /// a claim, so the caller holds no lock.
+    /// Pins the page of `addr`, faulted in as for a user's read, in the space of the running
+    /// thread: its protection keys count. Errors as of a fault. May wait for a claim, so the caller
+    /// holds no lock.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         self.after_claim(|| self.pin_now(addr))
     }
@@ -76,6 +78,7 @@ impl<M: Machine> AddressSpace<M> {
 
     fn pin_lasting_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
+        check_key(&inner, addr, Access::Write)?;
         let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
@@ -107,6 +110,7 @@ impl<M: Machine> Locked<'_, M> {
         loop {
             self.edit(|edit| edit.unshare(page, Reserve::User))?;
             let turn = self.turn();
+            check_key(self, addr, Access::Read)?;
             let pfn = resolve(self, Request::new(addr, Access::Read))?;
             // A fork may have shared the table while the lock was released.
             if self.turn() == turn {

@@ -1,5 +1,6 @@
 //! Populate: faults ahead of use (MAP_POPULATE, mlock, MADV_POPULATE_*).
 
+use super::keys::refused_by_key;
 use super::resolve::{Request, allowed, resolve};
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
@@ -15,12 +16,21 @@ impl<M: Machine> AddressSpace<M> {
         self.populate_as(range, |vma| Ok(natural_access(vma)))
     }
 
-    /// [`Self::populate`] with the access chosen by VMA: `Ok(None)` skips it, `Err` stops there.
+    /// [`Self::populate`] with the access chosen by VMA: `Ok(None)` skips it, `Err` stops there. As
+    /// in Linux it stops where the running thread's register refuses the key, too.
     pub(crate) fn populate_as(
         &self,
         range: VirtRange,
         access: impl Fn(&Vma<M>) -> Result<Option<Access>, Resolution>,
     ) -> Result<(), Stopped> {
+        let access = |vma: &Vma<M>| {
+            let wanted = access(vma)?;
+            let refused = |wanted| refused_by_key(&self.mm, vma, wanted);
+            match vma.prot.intersects(Prot::KEY) && wanted.is_some_and(refused) {
+                true => Err(Resolution::Denied),
+                false => Ok(wanted),
+            }
+        };
         let mut rest = range;
         while !rest.is_empty() {
             rest.start = match self.populate_beside(rest, &access) {
@@ -138,9 +148,9 @@ const CLEARED: u32 = 16;
 pub(crate) fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
     match vma.prot {
         _ if vma.flags.contains(VmaFlags::LOCKONFAULT) => None,
-        prot if prot.is_empty() => None,
+        prot if prot.is_none() => None,
         prot if prot.contains(Prot::WRITE) && !vma.shared() => Some(Access::Write),
-        prot if prot == Prot::EXEC => Some(Access::Exec),
+        prot if prot & Prot::RIGHTS == Prot::EXEC => Some(Access::Exec),
         _ => Some(Access::Read),
     }
 }

@@ -223,7 +223,7 @@ fn attempt_here<M: Machine>(
 /// Whether the VMA permits the access. All machines imply read by write and exec.
 pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> bool {
     match access {
-        Access::Read => !vma.prot.is_empty() || force,
+        Access::Read => !vma.prot.is_none() || force,
         Access::Write => vma.prot.contains(Prot::WRITE) || force && !vma.shared(),
         Access::Exec => vma.prot.contains(Prot::EXEC),
     }

@@ -37,7 +37,7 @@ fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot>
     }
     if let Some(below) = inner.vmas.before(slot).map(|s| inner.vmas.get(s)) {
         // A mapping without access is a guard itself; stacks may touch.
-        let guards = below.prot.is_empty() || below.flags.contains(VmaFlags::GROWSDOWN);
+        let guards = below.prot.is_none() || below.flags.contains(VmaFlags::GROWSDOWN);
         if !guards && start - below.range.end < STACK_GUARD_GAP {
             return None;
         }

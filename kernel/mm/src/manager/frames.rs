@@ -8,7 +8,7 @@ use crate::frame::{AllocRequest, Kind};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::sync::Ordering;
-use crate::thp::Stat;
+use crate::thp::{Huge, PMD_ORDER, Stat};
 
 impl<M: Machine> Mm<M> {
     /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that
@@ -102,12 +102,10 @@ impl<M: Machine> Mm<M> {
             if order == Order(0) {
                 continue;
             }
-            if hugetlb {
-                return self.free_with_huge(blocks, at);
+            if hugetlb || kind != Kind::Anon {
+                return self.free_with_others(blocks, at);
             }
-            if kind == Kind::Anon {
-                self.large_folio_ends(pfn, order);
-            }
+            self.large_folio_ends(pfn, order);
         }
         self.to_allocator(blocks);
     }
@@ -116,18 +114,27 @@ impl<M: Machine> Mm<M> {
         self.poison(blocks);
         self.allocator.free(self.machine.cpu().id(), blocks);
     }
-    /// [`Self::free`] of blocks of which the one at `at` is the first huge page.
+    /// [`Self::free`] of blocks of which the one at `at` is the first large one that is no private
+    /// folio, or is a huge page.
     #[cold]
     #[inline(never)]
-    fn free_with_huge(&self, blocks: &[Pfn], at: usize) {
+    fn free_with_others(&self, blocks: &[Pfn], at: usize) {
         let (before, rest) = blocks.split_at(at);
         self.to_allocator(before);
         for block in rest.chunks(1) {
-            match self.frames().get(block[0]).is_hugetlb() {
-                true if mutant::on(Mutant::FreeHugePages) => self.to_allocator(block),
-                true => self.give_huge(block[0]),
-                false => self.free(block),
+            let (kind, order, hugetlb) = self.frames().get(block[0]).kind_order_hugetlb();
+            if hugetlb && !mutant::on(Mutant::FreeHugePages) {
+                self.give_huge(block[0]);
+                continue;
             }
+            if !hugetlb && (kind == Kind::Anon || order == Order(0)) {
+                self.free(block);
+                continue;
+            }
+            if !hugetlb && kind == Kind::Object && order == PMD_ORDER {
+                self.count_huge(Huge::Shmem, 1u64.wrapping_neg());
+            }
+            self.to_allocator(block);
         }
     }
     /// [`Self::free`] of one block.

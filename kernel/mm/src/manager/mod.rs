@@ -29,7 +29,7 @@ use crate::own::{Account, Chosen, Ids, Meter, MmId, Owner, PageCount};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
 use crate::sync::{Apart, AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, Reader, rank};
-use crate::thp::{Stat, Thp};
+use crate::thp::{Huge, Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use deferred::Deferred;
@@ -191,13 +191,23 @@ impl<M: Machine> Mm<M> {
     /// Counts a PMD leaf that maps a folio.
     #[inline]
     pub(crate) fn pmd_mapped(&self) {
-        self.thp.stats.add_pmd_mapped(self.machine.cpu().id(), 1);
+        self.count_huge(Huge::AnonMapped, 1);
     }
     /// Counts a PMD leaf that is gone.
     #[inline]
     pub(crate) fn pmd_unmapped(&self) {
-        let less = 1u64.wrapping_neg();
-        self.thp.stats.add_pmd_mapped(self.machine.cpu().id(), less);
+        self.count_huge(Huge::AnonMapped, 1u64.wrapping_neg());
+    }
+    /// Counts a PMD leaf that is gone, of an object's folio.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn shmem_unmapped(&self) {
+        self.count_huge(Huge::ShmemMapped, 1u64.wrapping_neg());
+    }
+    /// Adds to a count of what has PMD size; wraps around, for subtraction.
+    #[inline]
+    pub(crate) fn count_huge(&self, count: Huge, n: u64) {
+        self.thp.stats.add_huge(self.machine.cpu().id(), count, n);
     }
     /// The number of references that pins hold ([`crate::fault::Pin`]). Relaxed, as its changes:
     /// for checks at rest, and for questions about pages of a locked space, which are pinned under
@@ -262,9 +272,9 @@ impl<M: Machine> Mm<M> {
         })
     }
     /// How many references a block in use has, by its head: of a private folio one for each page
-    /// that an entry maps (a PMD leaf counts as 512), and pins; of an object's page one for each
-    /// entry and one for the object. A private folio that is not mapped yet has a plain count, for
-    /// its allocator only.
+    /// that an entry maps (a PMD leaf counts as 512), and pins; of an object's folio one for each
+    /// page that an entry maps, and one for each page that the object has. A private folio that is
+    /// not mapped yet has a plain count, for its allocator only.
     pub fn references(&self, head: Pfn) -> u64 {
         let meta = self.frames().get(head);
         match meta.kind_and_order() {

@@ -1,8 +1,10 @@
 //! Memory objects: pages by index, behind files, shared anonymous memory and memfds (Linux:
 //! address_space).
 
+mod collapse;
 mod huge;
 mod hwpoison;
+mod large;
 mod pool;
 mod unmapped;
 
@@ -17,18 +19,23 @@ use crate::mutant::{self, Mutant};
 use crate::sync::{Lock, rank};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+pub(crate) use collapse::Collapsed;
 use core::ops::Range;
 pub(crate) use huge::Below;
 use huge::{Claims, Huge};
+pub(crate) use large::Part;
 
 struct ObjectPages {
     /// Bytes.
     len: u64,
-    /// Each frame here carries one reference. By index in pages of the object's order.
+    /// Each frame here carries one reference, of its folio ([`large`]). By index in pages of the
+    /// object's order.
     pages: BTreeMap<u64, Pfn>,
     claims: Claims,
     /// Single pages whose memory has failed. Those of huge pages are in `pages` nevertheless.
     hwpoison: BTreeSet<u64>,
+    /// Whether some of the pages are, or were, of a large folio.
+    has_large: bool,
 }
 
 /// What there is at an index.
@@ -50,6 +57,8 @@ pub struct Object<M: Machine> {
     pool: Option<Arc<PagePool>>,
     /// What an object of huge pages has besides.
     huge: Option<Huge<M>>,
+    /// Of no file system that the user mounts (Linux: shm_mnt).
+    internal: bool,
     inner: Lock<ObjectPages, { rank::OBJECT }>,
 }
 
@@ -74,18 +83,29 @@ impl<M: Machine> Object<M> {
     }
     /// An empty object whose pages are limited by a pool.
     pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>) -> Arc<Self> {
-        Object::with(mm, pool, None)
+        Object::with(mm, pool, None, true)
     }
-    fn with(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>, huge: Option<Huge<M>>) -> Arc<Self> {
+    /// An empty object of a file in a file system, whose pages a pool limits.
+    pub fn of_file(mm: &Arc<Mm<M>>, pool: Arc<PagePool>) -> Arc<Self> {
+        Object::with(mm, Some(pool), None, false)
+    }
+    fn with(
+        mm: &Arc<Mm<M>>,
+        pool: Option<Arc<PagePool>>,
+        huge: Option<Huge<M>>,
+        internal: bool,
+    ) -> Arc<Self> {
         Arc::new(Object {
             mm: mm.clone(),
             pool,
             huge,
+            internal,
             inner: Lock::new(ObjectPages {
                 len: 0,
                 pages: BTreeMap::new(),
                 claims: Claims::new(),
                 hwpoison: BTreeSet::new(),
+                has_large: false,
             }),
         })
     }

@@ -120,8 +120,14 @@ impl<M: Machine> AddressSpace<M> {
         let Block { head, kind, order } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
             Kind::Anon => self.mm.owns(&self.id.owner, leaf),
-            // The object's own reference and those of one space.
-            Kind::Object => self.mm.frames().get(head).refs() == 1 + order.pages(),
+            // The object's own reference and this leaf's; of a large folio the mean of both.
+            Kind::Object => {
+                let meta = self.mm.frames().get(head);
+                match (meta.is_hugetlb(), meta.refs()) {
+                    (true, refs) => refs == 1 + order.pages(),
+                    (false, refs) => refs <= 2 * order.pages(),
+                }
+            }
             _ => false,
         };
         PageInfo {

@@ -105,14 +105,18 @@ impl<M: Machine> Tally<'_, M> {
             // The zero page.
             return;
         }
-        if order == Order(0) {
-            self.walk.leave();
-            self.single(leaf, head, kind);
-        } else if kind == Kind::Anon {
-            self.enter(leaf, head, order);
-            self.large(leaf, order);
-        } else {
-            self.hugetlb(leaf, head, order, 1);
+        match kind {
+            Kind::Anon if order != Order(0) => {
+                self.enter(leaf, head, order);
+                self.large(leaf, order);
+            }
+            _ if order != Order(0) && self.mm.frames().get(head).is_hugetlb() => {
+                self.hugetlb(leaf, head, order, 1);
+            }
+            _ => {
+                self.walk.leave();
+                self.single(leaf, head, kind);
+            }
         }
     }
 
@@ -131,10 +135,18 @@ impl<M: Machine> Tally<'_, M> {
     /// A page of an object, or an order-0 private folio.
     fn single(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
         let refs = self.mm.references(head);
+        let pages = match kind {
+            // The object's references are one for each page; of its mappings the mean counts.
+            Kind::Object => self.mm.frames().get(head).order().pages(),
+            _ => 1,
+        };
         // Sharers of a table are one in the account.
-        let times = (refs + leaf.sharers.saturating_sub(1))
+        let times = (refs.div_ceil(pages) + leaf.sharers.saturating_sub(1))
             .saturating_sub(u64::from(kind == Kind::Object))
             .max(1);
+        if leaf.level != Level::Pte {
+            self.walk.out.shmem_huge += leaf.pages * PAGE_SIZE;
+        }
         self.walk.out.add(leaf, times, times > 1);
         if kind == Kind::Anon {
             self.walk.out.anonymous += PAGE_SIZE;

@@ -2,7 +2,10 @@
 //! folio.
 
 mod collapse;
+mod collapse_object;
 mod leave;
 mod rmap;
 mod split;
 mod zeros;
+
+pub use collapse_object::Everywhere;

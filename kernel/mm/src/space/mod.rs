@@ -3,6 +3,7 @@
 
 mod areas;
 mod figures;
+mod keys;
 mod locked;
 mod shared;
 mod steps;
@@ -29,6 +30,7 @@ use crate::tlb::Gather;
 use crate::vma::{VmaFlags, VmaTree};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use keys::Keys;
 use shared::Counts;
 
 /// Lowest address of a mapping without a fixed one (Linux: vm.mmap_min_addr).
@@ -62,6 +64,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) future: VmaFlags,
     /// What the process refuses itself of executable memory.
     pub(crate) mdwe: Mdwe,
+    /// Its protection keys.
+    pub(crate) keys: Keys,
     /// Whether a VMA was ever sealed, or of huge pages: verbs ask no VMA without it whether it
     /// refuses them.
     pub(crate) refuses: bool,
@@ -95,6 +99,7 @@ impl<M: Machine> AddressSpace<M> {
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
             mdwe: Mdwe::empty(),
+            keys: Keys::new(mm.machine().keys()),
             refuses: false,
             has_monitors: false,
             pinned: false,

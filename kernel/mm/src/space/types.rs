@@ -205,6 +205,8 @@ pub struct Smaps {
     pub lazy_free: u64,
     /// In folios of PMD size.
     pub anon_huge: u64,
+    /// Mapped by PMD leaves of objects' folios.
+    pub shmem_huge: u64,
     /// Locked.
     pub locked: u64,
     /// In huge pages of hugetlb that are mapped more than once; they count in nothing else.

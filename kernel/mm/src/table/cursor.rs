@@ -10,6 +10,7 @@ use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
 use crate::own::{By, Owner};
 use crate::sync::{BitGuard, rank};
+use crate::thp::Huge;
 use arrayvec::ArrayVec;
 
 /// A position in the page tables. The mutable borrow of the table is the lock on the range.
@@ -269,6 +270,29 @@ impl<'a, M: Machine> Cursor<'a, M> {
             Order(0) => self.install_anon(folio, attrs, owner),
             _ => self.install_folio(folio, order, attrs, owner),
         }
+    }
+    /// Maps those of `n` pages of an object's folio, with a reference for each, whose entries in
+    /// this table are absent; the first is at `va`. Returns how many.
+    pub fn install_part(&mut self, va: VirtAddr, n: usize, pfn: Pfn, attrs: Attrs) -> u64 {
+        let (table, first) = (self.node.ptes(), Level::Pte.index(va));
+        let (mut at, mut mapped) = (0, 0);
+        while at < n {
+            let absent = |page: &usize| table.is_absent(first + page);
+            let run = (at..n).take_while(absent).count();
+            if run > 0 {
+                let start = va + at as u64 * PAGE_SIZE;
+                table.install(start, run, pfn + at as u64, attrs);
+            }
+            mapped += run as u32;
+            at += run.max(1);
+        }
+        self.node.gained(mapped);
+        mapped.into()
+    }
+    /// Maps a PMD leaf of an object's folio, with as many references as it has pages.
+    pub fn install_leaf(&mut self, head: Pfn, attrs: Attrs) {
+        self.write_huge(head, attrs);
+        self.mm().count_huge(Huge::ShmemMapped, 1);
     }
     /// Writes a leaf above the PTE level, whose references exist already.
     pub fn write_huge(&mut self, pfn: Pfn, attrs: Attrs) {

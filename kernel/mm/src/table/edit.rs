@@ -96,6 +96,7 @@ pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mu
     let mut folio = first;
     match mm.frames().get(first).kind_order_hugetlb() {
         (Kind::Anon, _, false) => mm.pmd_unmapped(),
+        (Kind::Object, _, false) => mm.shmem_unmapped(),
         // Of a huge page with several leaves, and not the first.
         (Kind::Reserved, ..) if M::Pte::CONTIG_ORDER.is_some() => folio = mm.frames().head(first),
         _ => {}

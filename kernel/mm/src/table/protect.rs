@@ -170,6 +170,9 @@ fn with_use(attrs: Attrs, old: Attrs) -> Attrs {
     if old.contains(Attrs::MARKER) && !mutant::on(Mutant::OpenGuards) {
         return old;
     }
+    if mutant::on(Mutant::KeepKeys) {
+        return (attrs - Attrs::KEY) | old & (USED | Attrs::CONTIG | Attrs::KEY);
+    }
     attrs | old & (USED | Attrs::CONTIG)
 }
 

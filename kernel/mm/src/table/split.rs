@@ -86,9 +86,13 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             share::note_zeros(table);
         } else {
             table.install(start, TABLE_ENTRIES, pfn, attrs);
-            mm.pmd_unmapped();
-            if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
-                split_account(mm, pfn, self.gather.owner());
+            if mm.frames().get(pfn).kind() == Kind::Object {
+                mm.shmem_unmapped();
+            } else {
+                mm.pmd_unmapped();
+                if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
+                    split_account(mm, pfn, self.gather.owner());
+                }
             }
         }
         table.meta().set_live(TABLE_ENTRIES as u32);

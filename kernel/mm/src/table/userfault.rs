@@ -12,9 +12,10 @@ use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::PteTable;
 use super::walk::{leaf_tables, some_leaf_tables};
-use super::{Budget, Change, Cursor, Zap, share};
+use super::{Budget, Change, Cursor, Leaf, Zap, share};
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
@@ -80,12 +81,18 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(None)
     }
 
-    /// Makes the PTE table for `va`, unless there is one or a PMD leaf.
+    /// Makes the PTE table for `va`, unless there is one or a PMD leaf. One of an object's folio is
+    /// split: markers take the place of its pages one by one.
     fn prepare_markers(&mut self, va: VirtAddr) -> Result<(), OutOfMemory> {
-        let mut cursor = Cursor::new(self.mm(), self.space, va);
-        match cursor.leaf().is_some() || cursor.is_shared() {
-            true => Ok(()),
-            false => cursor.prepare(Level::Pte),
+        let mm = self.mm();
+        let mut cursor = Cursor::new(mm, self.space, va);
+        let of_object = |leaf: &Leaf| mm.frames().folio(leaf.pfn).kind == Kind::Object;
+        match cursor.leaf() {
+            Some(leaf) if leaf.level == Level::Pmd && of_object(&leaf) => {
+                self.split_leaf(va, Reserve::User)
+            }
+            None if !cursor.is_shared() => cursor.prepare(Level::Pte),
+            _ => Ok(()),
         }
     }
 

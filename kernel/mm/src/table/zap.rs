@@ -8,6 +8,7 @@ use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory, SpaceId};
+use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::{self, Gather};
 
@@ -66,6 +67,26 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             return None;
         }
         self.zap_table(self.root(), range, zap)
+    }
+
+    /// `range`, with what else is mapped by the PMD leaves that its ends cut: of an object's folio,
+    /// which faults map again.
+    pub fn around_leaves(&self, range: VirtRange) -> VirtRange {
+        let size = Level::Pmd.bytes();
+        let cut = |at: VirtAddr| {
+            let pmd = self.root().table_at(at, Level::Pmd);
+            let cut =
+                !at.is_aligned(size) && !range.is_empty() && !mutant::on(Mutant::PunchUnderLeaf);
+            cut && pmd.is_some_and(|pmd| matches!(pmd.entry(pmd.index(at)), Entry::Leaf { .. }))
+        };
+        let (mut start, mut end) = (range.start, range.end);
+        if cut(start) {
+            start = start.align_down(size);
+        }
+        if cut(end) {
+            end = end.align_down(size) + size;
+        }
+        VirtRange::new(start, end)
     }
 
     /// [`Edit::split_ends`] and [`Edit::zap_some`] of a range whose tables stay. Out of memory:

@@ -4,10 +4,11 @@
 //! `madvise`, so that 2 MiB does not take the place of a smaller size that a user enables.
 
 use super::policy::Orders;
+use super::shmem::ShmemOrders;
 use super::words::{Choice, words};
 use super::{ORDERS, PMD_ORDER, SIZES};
 use crate::addr::Order;
-use crate::sync::{AtomicU32, Lock, Ordering, rank};
+use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering, rank};
 
 words! {
     /// `enabled`: which areas may have what a size inherits.
@@ -50,20 +51,36 @@ words! {
     }
 }
 words! {
-    /// `shmem_enabled`: shared memory has single pages here: the word is stored, and has no effect.
+    /// `shmem_enabled`: which areas of shared memory may have what a size inherits.
     ShmemEnabled {
-        /// Every page.
+        /// Every area.
         Always = "always",
-        /// Inside the file only.
+        /// Every area, before the object's end.
         WithinSize = "within_size",
         /// Areas with MADV_HUGEPAGE.
         Advise = "advise",
         /// None.
         Never = "never",
-        /// None, mounts that ask for it included.
+        /// None, whatever the sizes say.
         Deny = "deny",
-        /// Every page, mounts that do not ask included.
+        /// Every area, files of mounts included; sizes that do not inherit have none.
         Force = "force",
+    }
+}
+words! {
+    /// `hugepages-<size>kB/shmem_enabled`: which areas of shared memory may have folios of this
+    /// size.
+    ShmemSize {
+        /// Every area.
+        Always = "always",
+        /// Those that the top-level `shmem_enabled` allows.
+        Inherit = "inherit",
+        /// Every area, before the object's end.
+        WithinSize = "within_size",
+        /// Areas with MADV_HUGEPAGE.
+        Advise = "advise",
+        /// None.
+        Never = "never",
     }
 }
 
@@ -78,6 +95,8 @@ pub struct Settings {
     pub defrag: Defrag,
     /// `shmem_enabled`.
     pub shmem: ShmemEnabled,
+    /// `hugepages-<size>kB/shmem_enabled` by order; only those of [`ORDERS`] mean anything.
+    pub shmem_sizes: [ShmemSize; SIZES],
     /// `use_zero_page`: a read fault may map 2 MiB of zeros at once.
     pub use_zero_page: bool,
     /// `shrink_underused`: folios that are mostly zeros may be split. Stored, without effect yet.
@@ -89,11 +108,14 @@ impl Settings {
     pub const DEFAULT: Settings = {
         let mut sizes = [SizeEnabled::Never; SIZES];
         sizes[PMD_ORDER.0 as usize] = SizeEnabled::Inherit;
+        let mut shmem_sizes = [ShmemSize::Never; SIZES];
+        shmem_sizes[PMD_ORDER.0 as usize] = ShmemSize::Inherit;
         Settings {
             enabled: Enabled::Madvise,
             sizes,
             defrag: Defrag::Madvise,
             shmem: ShmemEnabled::Never,
+            shmem_sizes,
             use_zero_page: true,
             shrink_underused: true,
         }
@@ -123,6 +145,8 @@ pub struct Controls {
     advised: AtomicU32,
     /// Whether read faults may map the huge page of zeros.
     zero_page: AtomicU32,
+    /// Sizes of shared memory.
+    shmem: AtomicU64,
 }
 
 impl Default for Controls {
@@ -132,6 +156,7 @@ impl Default for Controls {
             always: AtomicU32::new(0),
             advised: AtomicU32::new(0),
             zero_page: AtomicU32::new(0),
+            shmem: AtomicU64::new(0),
         };
         controls.change(|_| {});
         controls
@@ -144,6 +169,12 @@ impl Controls {
     pub fn orders(&self, advised: bool) -> Orders {
         let set = if advised { &self.advised } else { &self.always };
         Orders(set.load(Ordering::Relaxed))
+    }
+
+    /// The sizes of shared memory.
+    #[inline(always)]
+    pub fn shmem(&self) -> ShmemOrders {
+        ShmemOrders(self.shmem.load(Ordering::Relaxed))
     }
 
     /// Whether a read fault may map 2 MiB of zeros.
@@ -168,11 +199,18 @@ impl Controls {
             .store(settings.orders(true).0, Ordering::Relaxed);
         self.zero_page
             .store(settings.use_zero_page.into(), Ordering::Relaxed);
+        self.shmem
+            .store(ShmemOrders::of(&settings).0, Ordering::Relaxed);
     }
 
     /// Sets one size. Panics for an order that anonymous memory cannot have.
     pub fn set_size(&self, order: Order, to: SizeEnabled) {
         assert!(ORDERS.contains(&order.0), "no folios of order {}", order.0);
         self.change(|settings| settings.sizes[order.0 as usize] = to);
+    }
+
+    /// Sets one size of shared memory.
+    pub fn set_shmem_size(&self, order: Order, to: ShmemSize) {
+        self.change(|settings| settings.shmem_sizes[order.0 as usize] = to);
     }
 }

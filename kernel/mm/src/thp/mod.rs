@@ -1,5 +1,6 @@
 //! Multi-size THP: the folio sizes that anonymous memory may have ([`controls`]) and that a process
-//! permits itself ([`permit`]), the size that a fault takes ([`policy`]), statistics ([`stats`]).
+//! permits itself ([`permit`]), the size that a fault takes ([`policy`]; of shared memory
+//! [`shmem`]), statistics ([`stats`]).
 //! [`words`] and [`sizes`] parse and print the files of sysfs, [`boot`] parses the command line.
 //! Names and meanings are those of Linux's transhuge.rst and of seed 002.
 
@@ -10,6 +11,7 @@ pub mod khugepaged;
 pub(crate) mod lab;
 pub mod permit;
 pub mod policy;
+pub mod shmem;
 pub mod sizes;
 pub mod stats;
 pub mod words;
@@ -18,6 +20,7 @@ pub use controls::Controls;
 pub use khugepaged::{CollapseLimits, Khugepaged};
 pub use permit::{Disable, Permit};
 pub use policy::{Facts, Orders};
+pub(crate) use stats::Huge;
 pub use stats::{Stat, ThpStats};
 
 /// The orders that anonymous folios larger than a page may have: 16 kB to 2 MiB.
@@ -46,8 +49,14 @@ impl Thp {
             khugepaged: Khugepaged::default(),
         }
     }
+    /// Folios of PMD size that objects have, and PMD leaves that map one (ShmemHugePages and
+    /// ShmemPmdMapped, in 2 MiB each).
+    pub fn shmem(&self) -> (u64, u64) {
+        let get = |count| self.stats.huge(count);
+        (get(Huge::Shmem), get(Huge::ShmemMapped))
+    }
     /// How many PMD leaves map a folio (AnonHugePages counts 2 MiB for each).
     pub fn pmd_mappings(&self) -> u64 {
-        self.stats.pmd_mapped()
+        self.stats.huge(Huge::AnonMapped)
     }
 }

@@ -40,15 +40,36 @@ stats! {
     CollapseExceedNonePte = "collapse_exceed_none_pte",
     /// Ranges not collapsed: too much of them is shared.
     CollapseExceedSharedPte = "collapse_exceed_shared_pte",
+    /// Folios allocated for shared memory.
+    ShmemAlloc = "shmem_alloc",
+    /// Faults in shared memory that took the next lower size.
+    ShmemFallback = "shmem_fallback",
+    /// Of them, those where the object's limit was reached.
+    ShmemFallbackCharge = "shmem_fallback_charge",
 }
+
+/// Counts of what has PMD size.
+#[derive(Clone, Copy)]
+pub(crate) enum Huge {
+    /// PMD leaves that map a private folio.
+    AnonMapped,
+    /// Folios of objects.
+    Shmem,
+    /// PMD leaves that map one of those.
+    ShmemMapped,
+}
+
+/// Counters of a size: a power of two, so that a place is found by shifts.
+const ROW: usize = 16;
+const _: () = assert!(Stat::ALL.len() <= ROW);
 
 /// One CPU's counters, on cache lines of their own. Only the CPU itself writes them, and nothing
 /// interrupts it: no read-modify-write is needed. What one CPU adds another may take off, so only
 /// the sum over all means anything.
 #[repr(align(64))]
 struct PerCpu {
-    by_size: [[AtomicU64; Stat::ALL.len()]; super::SIZES],
-    pmd_mapped: AtomicU64,
+    by_size: [[AtomicU64; ROW]; super::SIZES],
+    huge: [AtomicU64; 3],
 }
 
 impl PerCpu {
@@ -56,7 +77,7 @@ impl PerCpu {
         let zeros = || core::array::from_fn(|_| AtomicU64::new(0));
         PerCpu {
             by_size: core::array::from_fn(|_| zeros()),
-            pmd_mapped: AtomicU64::new(0),
+            huge: core::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 }
@@ -85,11 +106,11 @@ impl ThpStats {
             add_own(&cpu.by_size[order.0 as usize][stat as usize], n);
         }
     }
-    /// Adds to the PMD leaves that map a folio.
+    /// Adds to a count of what has PMD size.
     #[inline]
-    pub(crate) fn add_pmd_mapped(&self, cpu: usize, n: u64) {
+    pub(crate) fn add_huge(&self, cpu: usize, count: Huge, n: u64) {
         if let Some(cpu) = self.0.get(cpu) {
-            add_own(&cpu.pmd_mapped, n);
+            add_own(&cpu.huge[count as usize], n);
         }
     }
     /// The count.
@@ -99,8 +120,8 @@ impl ThpStats {
             .iter()
             .map(|cpu| &cpu.by_size[order.0 as usize][stat as usize]))
     }
-    /// How many PMD leaves map a folio.
-    pub(crate) fn pmd_mapped(&self) -> u64 {
-        sum(self.0.iter().map(|cpu| &cpu.pmd_mapped))
+    /// A count of what has PMD size.
+    pub(crate) fn huge(&self, count: Huge) -> u64 {
+        sum(self.0.iter().map(|cpu| &cpu.huge[count as usize]))
     }
 }

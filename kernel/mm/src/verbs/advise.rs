@@ -3,9 +3,10 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution, Stopped};
-use crate::manager::OutOfMemory;
+use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::object::Object;
+use crate::reshape::Everywhere;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
 use crate::table::{Budget, Zap, zap_page};
 use crate::thp::PMD_ORDER;
@@ -46,7 +47,7 @@ impl<M: Machine> AddressSpace<M> {
                 self.zap_object_range(object, first, end, true)
             }),
             Advice::GuardInstall | Advice::GuardRemove => self.advise_guards(range, advice),
-            Advice::Collapse => self.collapse_advice(range),
+            Advice::Collapse => self.collapse_advice(range, &mut |f| f(self)),
             Advice::DontNeed
             | Advice::DontNeedLocked
             | Advice::Free
@@ -82,15 +83,15 @@ impl<M: Machine> AddressSpace<M> {
         };
         let covered = self.in_areas(range, beside, |inner, slot, part, budget| {
             let vma = inner.vmas.get(slot);
-            if let Some(why) = refusal(vma, advice) {
+            if let Some(why) = refusal(&self.mm, vma, advice) {
                 return Err(why);
             }
             if vma.flags.contains(VmaFlags::HUGETLB) {
                 return inner.advise_huge(slot, part, advice, budget);
             }
-            let droppable = vma.flags.contains(VmaFlags::DROPPABLE);
+            // There is no swap, and these need none: the pages of an object stay in it.
+            let droppable = vma.flags.contains(VmaFlags::DROPPABLE) || vma.shared();
             match advice {
-                // There is no swap, and these need none.
                 Advice::PageOut if droppable => Ok(inner.drop_pages(slot, part, true, budget)?),
                 Advice::Cold | Advice::PageOut => {
                     Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
@@ -158,14 +159,42 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
+    /// MADV_COLLAPSE, with a function that reaches every space: pages of shared memory are unmapped
+    /// in all of them first. Errors as [`Self::advise`].
+    pub fn advise_collapse(
+        &self,
+        start: VirtAddr,
+        len: u64,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        let aligned = start.is_aligned(PAGE_SIZE);
+        aligned.then_some(()).ok_or(Error::Inval)?;
+        match range.is_empty() {
+            true => inside,
+            false => self.collapse_advice(range, everywhere).and(inside),
+        }
+    }
+
     /// MADV_COLLAPSE of each whole 2 MiB in the range; continues after a failure and reports it.
-    fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
+    fn collapse_advice(
+        &self,
+        range: VirtRange,
+        everywhere: &mut Everywhere<'_, M>,
+    ) -> Result<(), Error> {
         let pages = self.areas()?.pages_of(range, |_| true);
         all_of_it(pages == range.pages())?;
         let step = PMD_ORDER.bytes();
         let mut result = Ok(());
         let mut at = range.start.align_up(step).unwrap_or(range.end);
         while at.checked_add(step).is_some_and(|end| end <= range.end) {
+            if let Some(collapsed) = self.collapse_shared(at, everywhere) {
+                (at, result) = (at + step, collapsed.and(result));
+                if self.mm.machine().breathe() {
+                    return Err(Error::Interrupted);
+                }
+                continue;
+            }
             // Skips empty memory, which may be long.
             let rest = VirtRange::new(at, range.end.align_down(step));
             let next = self
@@ -197,7 +226,7 @@ impl<M: Machine> Areas<'_, M> {
         self.split_ends(range)?;
         let (mut pages, mut refused) = (0, None);
         self.in_parts(range, |inner, mut part| {
-            let why_not = |v: &Vma<M>| Some((v.range.start, refusal(v, advice)?));
+            let why_not = |v: &Vma<M>| Some((v.range.start, refusal(inner.mm(), v, advice)?));
             if let Some((start, why)) = inner.vmas.iter_in(part).find_map(why_not) {
                 // What precedes it is advised all the same.
                 part.end = start.max(part.start);
@@ -271,7 +300,7 @@ impl<M: Machine> Locked<'_, M> {
         let Some(part) = vma.range.intersection(&range) else {
             return Ok(None);
         };
-        if let Some(why) = refusal(vma, Advice::Remove) {
+        if let Some(why) = refusal(self.mm(), vma, Advice::Remove) {
             return Err(why);
         }
         let (object, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
@@ -304,8 +333,8 @@ fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), 
 
 /// Why the advice does not suit the VMA: a seal, or pages that are locked or not private.
 #[inline]
-pub(super) fn refusal<M: Machine>(vma: &Vma<M>, advice: Advice) -> Option<Error> {
-    if vma.is_sealed() && vma.is_sealed_against(advice) {
+pub(super) fn refusal<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, advice: Advice) -> Option<Error> {
+    if vma.is_sealed() && vma.is_sealed_against(mm, advice) {
         return Some(Error::Perm);
     }
     let locked = vma.flags.contains(VmaFlags::LOCKED);

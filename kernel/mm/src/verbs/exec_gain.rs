@@ -48,7 +48,7 @@ impl<M: Machine> Inner<M> {
     #[inline]
     pub(super) fn check_exec_gain(&self, old: Prot, new: Prot) -> Result<(), Error> {
         let gains = new.contains(Prot::WRITE) || !old.contains(Prot::EXEC);
-        match !self.mdwe.is_empty() && new.contains(Prot::EXEC) && gains {
+        match new.contains(Prot::EXEC) && gains && !self.mdwe.is_empty() {
             true => Err(Error::Acces),
             false => Ok(()),
         }

@@ -58,6 +58,7 @@ fn copy_areas<M: Machine>(
     child.limits = parent.limits;
     (child.refuses, child.mdwe) = (parent.refuses, parent.mdwe.inherited());
     child.has_monitors = parent.has_monitors;
+    child.keys = parent.keys;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
     if parent.vmas.len() <= AREAS {
         return Ok(VmaTree::copy_of(parent.vmas.iter(), is_inherited, inherit)?);

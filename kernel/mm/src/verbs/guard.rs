@@ -22,7 +22,7 @@ impl<M: Machine> AddressSpace<M> {
             && let Some(part) = areas.vmas.get(slot).range.intersection(&rest)
         {
             covered &= part.start == rest.start;
-            if let Some(why) = refusal(areas.vmas.get(slot), advice) {
+            if let Some(why) = refusal(areas.mm(), areas.vmas.get(slot), advice) {
                 return Err(why);
             }
             rest.start = match advice {

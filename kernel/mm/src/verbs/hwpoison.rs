@@ -14,6 +14,7 @@ use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::object::Object;
+use crate::reshape::Everywhere;
 use crate::space::{AddressSpace, Error, Inner, Locked, Offline, gathered};
 use crate::stat::Event;
 use crate::table::{Budget, Cursor};
@@ -34,9 +35,6 @@ struct Victim<M: Machine> {
     place: Option<(Arc<Object<M>>, u64)>,
 }
 
-/// Calls a function with every address space.
-type Everywhere<'a, M> = dyn FnMut(&mut dyn FnMut(&AddressSpace<M>)) + 'a;
-
 impl<M: Machine> AddressSpace<M> {
     /// Takes the page at `at` out of use; returns the size of the folio that it was of. EFAULT: no
     /// page is there; EHWPOISON: its memory has failed already; EBUSY: it is the page of zeros, or
@@ -47,7 +45,8 @@ impl<M: Machine> AddressSpace<M> {
         how: Offline,
         everywhere: &mut Everywhere<'_, M>,
     ) -> Result<u64, Error> {
-        let (victim, size) = self.victim(at)?;
+        let (mut victim, size) = self.victim(at)?;
+        victim.split(everywhere)?;
         match (&victim.place, how) {
             (None, Offline::Hard) => victim.lose(self, everywhere),
             (None, Offline::Soft) => victim.leave(self, everywhere),
@@ -168,6 +167,24 @@ fn refused(why: Resolution) -> Error {
 }
 
 impl<M: Machine> Victim<M> {
+    /// Makes a page of an object's large folio a single one.
+    fn split(&mut self, everywhere: &mut Everywhere<'_, M>) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            let Some((object, index)) = &self.place else {
+                return Ok(());
+            };
+            if object.huge_order().is_some() || self.order == Order(0) {
+                return Ok(());
+            }
+            let Some(folio) = object.folio_at(*index) else {
+                (self.head, self.order) = (self.page, Order(0));
+                return Ok(());
+            };
+            everywhere(&mut |space| space.split_folio(object, folio.clone()));
+        }
+        Err(Error::Busy)
+    }
+
     /// A private page that is lost.
     fn lose(
         &self,

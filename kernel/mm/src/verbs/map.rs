@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, user_pages};
-use crate::vma::{Backing, Vma, VmaFlags};
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: no
@@ -25,6 +25,9 @@ impl<M: Machine> AddressSpace<M> {
             return Err(Error::Inval);
         }
         inner.check_exec_gain(prot, prot)?;
+        if prot == Prot::EXEC {
+            vma.prot = inner.execute_only();
+        }
         inner.check_seals(range)?;
         let unlocked = VmaFlags::DROPPABLE | VmaFlags::HUGETLB;
         let future = match request.flags.intersects(unlocked) {

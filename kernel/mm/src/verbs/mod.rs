@@ -10,6 +10,7 @@ mod fork;
 mod guard;
 mod huge;
 mod hwpoison;
+mod keys;
 mod lock;
 mod map;
 mod place;

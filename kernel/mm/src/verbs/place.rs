@@ -1,6 +1,6 @@
 //! Placement of mappings without a fixed address: top-down, as in Linux.
 
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::space::{Inner, MMAP_MIN_ADDR};
 use crate::thp::PMD_ORDER;
@@ -10,7 +10,7 @@ impl<M: Machine> Inner<M> {
     /// An address for `len` bytes (whole pages) of this backing: the hint if it is free, else the
     /// highest gap below the top, else the lowest above it. Without a hint, private memory in
     /// multiples of the PMD size is aligned to it where there is room, for the largest folios
-    /// (Linux since 6.7).
+    /// (Linux since 6.7), and an object is mapped where its large folios can be mapped whole.
     pub(super) fn find_place(
         &self,
         hint: VirtAddr,
@@ -20,11 +20,14 @@ impl<M: Machine> Inner<M> {
         if let Some(order) = backing.huge_order() {
             return self.find_huge(hint, len, order.bytes());
         }
-        let large = matches!(backing, Backing::Anon) && len.is_multiple_of(PMD_ORDER.bytes());
         self.place_at_hint(hint, len)
             .or_else(|| {
-                let wanted = large && hint.0 == 0;
-                wanted.then(|| self.highest_congruent_gap(len, PMD_ORDER.bytes(), VirtAddr(0)))?
+                let (unit, like) = if hint.0 == 0 {
+                    unit(len, backing)?
+                } else {
+                    return None;
+                };
+                self.highest_congruent_gap(len, unit, like)
             })
             .or_else(|| self.highest_gap(len))
             .or_else(|| self.lowest_gap(len))
@@ -104,5 +107,19 @@ impl<M: Machine> Inner<M> {
             }
         }
         Some(VirtAddr(high.0 - len))
+    }
+}
+
+/// What the address of a mapping is best congruent to, and modulo how many bytes.
+fn unit<M: Machine>(len: u64, backing: &Backing<M>) -> Option<(u64, VirtAddr)> {
+    match backing {
+        Backing::Anon => {
+            let large = len.is_multiple_of(PMD_ORDER.bytes());
+            large.then_some((PMD_ORDER.bytes(), VirtAddr(0)))
+        }
+        Backing::Object { object, offset, .. } => {
+            let order = object.largest_order(len)?;
+            Some((order.bytes(), VirtAddr(offset << PAGE_SHIFT)))
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! mprotect(2).
+//! mprotect(2) and pkey_mprotect(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Level, Machine};
+use crate::arch::{Key, Level, Machine, PteFormat};
 use crate::fault::natural_access;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
@@ -13,7 +13,20 @@ impl<M: Machine> AddressSpace<M> {
     /// mprotect(2). EINVAL: misaligned, also to huge pages; ENOMEM: a hole (what precedes it is
     /// changed, as in Linux) or too many VMAs; EACCES: a read-only file's shared mapping made
     /// writable, or memory made executable that the process refuses itself; EPERM: a sealed VMA.
+    #[inline(always)]
     pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
+        self.protect_with_key(start, len, prot, None)
+    }
+
+    /// pkey_mprotect(2): [`Self::protect`] with a key; `None`: each VMA keeps its own. EINVAL: the
+    /// program does not have it.
+    pub fn protect_with_key(
+        &self,
+        start: VirtAddr,
+        len: u64,
+        rights: Prot,
+        key: Option<Key>,
+    ) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
         }
@@ -24,7 +37,12 @@ impl<M: Machine> AddressSpace<M> {
         let mut areas = self.areas()?;
         areas.check_cut(range)?;
         let mut locked = None;
-        let result = areas.protect(range, prot, &mut locked);
+        // Fast path: each VMA keeps its key.
+        let (prot, keep) = match key.is_none() && rights != Prot::EXEC {
+            true => (rights, Prot::KEY),
+            false => (areas.with_key(rights, key)?, Prot::empty()),
+        };
+        let result = areas.protect(range, prot, keep, &mut locked);
         drop(areas);
         if let Some(locked) = locked {
             let _ = self.populate_as(locked, |vma| {
@@ -46,10 +64,23 @@ fn holds_table(range: VirtRange) -> bool {
 const AREA: u32 = 64;
 
 impl<M: Machine> Areas<'_, M> {
+    /// The protection of all of a range that gets `rights` with this key, or may only be executed.
+    #[cold]
+    #[inline(never)]
+    fn with_key(&mut self, rights: Prot, key: Option<Key>) -> Result<Prot, Error> {
+        match key {
+            Some(key) if self.keys.has(key) => Ok(rights.with_key(key)),
+            Some(_) => Err(Error::Inval),
+            None => Ok(self.execute_only()),
+        }
+    }
+
+    /// `keep`: what each VMA keeps of its protection, its key or nothing.
     fn protect(
         &mut self,
         range: VirtRange,
-        prot: Prot,
+        wanted: Prot,
+        keep: Prot,
         locked: &mut Option<VirtRange>,
     ) -> Result<(), Error> {
         let mm = &*self.space.mm;
@@ -62,10 +93,15 @@ impl<M: Machine> Areas<'_, M> {
             }
             let index = self.vmas.find(at).ok_or(Error::NoMem)?;
             let vma = self.vmas.get(index);
+            let prot = match M::Pte::KEYS > 1 && vma.prot.intersects(keep) {
+                true => self.keys.keep(vma.prot, wanted),
+                false => wanted,
+            };
             let part = VirtRange::new(at, range.end.min(vma.range.end));
             at = part.end;
-            let denied = vma.shared() && vma.flags.contains(VmaFlags::NO_MAYWRITE);
-            if denied && prot.contains(Prot::WRITE) {
+            if prot.contains(Prot::WRITE)
+                && vma.flags.contains(VmaFlags::SHARED | VmaFlags::NO_MAYWRITE)
+            {
                 return Err(Error::Acces);
             }
             self.check_exec_gain(vma.prot, prot)?;
@@ -106,7 +142,7 @@ impl<M: Machine> Areas<'_, M> {
                 self.begin_history(part.start);
             }
             let rights = Rights {
-                base: prot.attrs(),
+                base: prot.attrs::<M::Pte>(),
                 writable: prot.contains(Prot::WRITE),
                 shared,
             };

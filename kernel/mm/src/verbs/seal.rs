@@ -5,6 +5,8 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
+use crate::fault::{Access, refused_by_key};
+use crate::manager::Mm;
 use crate::space::{AddressSpace, Advice, Areas, Error};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
@@ -66,11 +68,13 @@ impl<M: Machine> Vma<M> {
     }
 
     /// Whether a seal of it forbids the advice: to discard anonymous memory that could not be
-    /// written over. As in Linux, private copies of an object's pages may go.
+    /// written over, by its rights or by its key. As in Linux, private copies of an object's pages
+    /// may go.
     #[cold]
-    pub(super) fn is_sealed_against(&self, advice: Advice) -> bool {
-        let kept = matches!(self.backing, Backing::Anon) && !self.prot.contains(Prot::WRITE);
-        kept && advice.discards()
+    pub(super) fn is_sealed_against(&self, mm: &Mm<M>, advice: Advice) -> bool {
+        let writable =
+            || self.prot.contains(Prot::WRITE) && !refused_by_key(mm, self, Access::Write);
+        matches!(self.backing, Backing::Anon) && advice.discards() && !writable()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::table::{Budget, Detached, Zap};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Taken, Vma, VmaFlags};
 use alloc::sync::Arc;
+use core::ops::Range;
 
 impl<M: Machine> AddressSpace<M> {
     /// munmap(2); the range need not be mapped. EINVAL: misaligned, empty or not in user space;
@@ -50,10 +51,34 @@ impl<M: Machine> AddressSpace<M> {
             // As in Linux, private copies of huge pages go with a hole, too.
             keep_copies: keep_copies && object.huge_order().is_none(),
             moves: false,
+            splits: false,
         };
         if pages.from < pages.end {
             self.zap_pages(&pages);
+            for folio in object.cut_by(from..end).into_iter().flatten() {
+                self.split_folio(object, folio);
+            }
         }
+    }
+
+    /// Unmaps what is left of an object's large folio in this space, but for private copies and
+    /// what is locked, and splits it if no other space maps it.
+    pub(super) fn split_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>) {
+        self.zap_for_folio(object, folio, true);
+    }
+    /// Unmaps pages of an object that become one folio, but for private copies.
+    pub(crate) fn zap_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>) {
+        self.zap_for_folio(object, folio, false);
+    }
+    fn zap_for_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>, splits: bool) {
+        self.zap_pages(&Pages {
+            object,
+            from: folio.start,
+            end: folio.end,
+            keep_copies: true,
+            moves: true,
+            splits,
+        });
     }
 
     /// Unmaps the object's page, of its size, that backs the single page `index`; private copies
@@ -67,6 +92,7 @@ impl<M: Machine> AddressSpace<M> {
             end: from + size,
             keep_copies: true,
             moves,
+            splits: false,
         });
     }
 
@@ -124,6 +150,8 @@ struct Pages<'a, M: Machine> {
     end: u64,
     keep_copies: bool,
     moves: bool,
+    /// They are those of a large folio, which is to be split.
+    splits: bool,
 }
 
 impl<M: Machine> Areas<'_, M> {
@@ -254,6 +282,9 @@ impl<M: Machine> Locked<'_, M> {
             let Some(range) = pages.mapped_by(vma) else {
                 continue;
             };
+            if pages.splits && vma.flags.contains(VmaFlags::LOCKED) {
+                continue;
+            }
             let mut zap = Zap {
                 keep_anon: pages.keep_copies,
                 keep_guards: true,
@@ -262,6 +293,7 @@ impl<M: Machine> Locked<'_, M> {
             };
             let range = VirtRange::new(range.start.max(start), range.end.max(start));
             let mut edit = table.edit(&mut gather);
+            let range = edit.around_leaves(range);
             // As in Linux, write protection of huge pages goes with them.
             stopped = match vma.keeps_marks() && !vma.flags.contains(VmaFlags::HUGETLB) {
                 true => edit
@@ -283,6 +315,10 @@ impl<M: Machine> Locked<'_, M> {
         gather.finish();
         if let Some(slot) = untracked.and_then(|at| self.vmas.find(at)) {
             self.vmas.get_mut(slot).flags -= VmaFlags::TRACKED;
+        }
+        if pages.splits && stopped.is_none() {
+            // While faults of this space wait.
+            pages.object.split(pages.from..pages.end);
         }
         stopped
     }

@@ -2,7 +2,7 @@
 //! pages of the upper one that follow those of the lower one.
 
 use super::types::{AnonVma, Backing, Vma, VmaFlags};
-use crate::arch::Machine;
+use crate::arch::{Machine, PteFormat};
 use alloc::sync::Arc;
 
 /// Whether `high` may be joined to `low`.
@@ -15,9 +15,13 @@ pub fn joinable<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
 }
 
 /// The history that one of two neighbours may take from the other, when they could be one but for
-/// their protection. Inherited histories are not shared.
+/// their rights. Inherited histories are not shared.
 pub fn kin<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> Option<AnonVma> {
-    let alike = low.range.end == high.range.start && same_flags(low, high) && continues(low, high);
+    let one_key = M::Pte::KEYS == 1 || low.prot.key() == high.prot.key();
+    let alike = low.range.end == high.range.start
+        && one_key
+        && same_flags(low, high)
+        && continues(low, high);
     let history = high.anon_vma.or(low.anon_vma);
     history.filter(|h| alike && !h.inherited)
 }

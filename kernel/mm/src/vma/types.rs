@@ -1,7 +1,7 @@
 //! A virtual memory area and its properties.
 
 use crate::addr::{Order, PAGE_SHIFT, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Machine};
+use crate::arch::{Attrs, Key, Machine, PteFormat};
 use crate::mutant::{self, Mutant};
 use crate::object::Object;
 use crate::thp::{Controls, Orders, Permit, policy};
@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 
 bitflags::bitflags! {
-    /// PROT_*.
+    /// A protection: PROT_*, and the protection key.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
     pub struct Prot: u8 {
         /// PROT_READ.
@@ -19,6 +19,10 @@ bitflags::bitflags! {
         const WRITE = 2;
         /// PROT_EXEC.
         const EXEC = 4;
+        /// All of PROT_*.
+        const RIGHTS = 7;
+        /// The protection key: the number shifted to here ([`Prot::with_key`]).
+        const KEY = 0xf << Self::KEY_SHIFT;
     }
 }
 bitflags::bitflags! {
@@ -105,12 +109,36 @@ bitflags::bitflags! {
 }
 
 impl Prot {
+    const KEY_SHIFT: u32 = 4;
+
+    /// Whether it allows nothing (PROT_NONE).
+    #[inline(always)]
+    pub const fn is_none(self) -> bool {
+        !self.intersects(Prot::RIGHTS)
+    }
+    /// The protection key.
+    #[inline]
+    pub const fn key(self) -> Key {
+        Key(self.intersection(Prot::KEY).bits() >> Self::KEY_SHIFT)
+    }
+    /// The same rights with this key.
+    #[inline]
+    pub const fn with_key(self, key: Key) -> Prot {
+        let key = Prot::from_bits_retain(key.0 << Self::KEY_SHIFT);
+        self.intersection(Prot::RIGHTS).union(key)
+    }
+
     /// The attributes of every user entry with this protection, but for WRITE, ACCESSED and DIRTY,
     /// which depend on the page.
     #[inline]
-    pub fn attrs(self) -> Attrs {
+    pub fn attrs<F: PteFormat>(self) -> Attrs {
         let mut attrs = Attrs::USER;
-        attrs.set(Attrs::NO_ACCESS, self.is_empty());
+        if F::KEYS > 1 {
+            // As `key().attrs()`, by one shift.
+            let key = u16::from(self.intersection(Prot::KEY).bits());
+            attrs |= Attrs::from_bits_retain(key << (Key::SHIFT - Prot::KEY_SHIFT));
+        }
+        attrs.set(Attrs::NO_ACCESS, self.is_none());
         attrs.set(Attrs::EXEC, self.contains(Prot::EXEC));
         attrs
     }
@@ -339,7 +367,7 @@ impl<M: Machine> Vma<M> {
     /// the page.
     #[inline]
     pub fn attrs(&self) -> Attrs {
-        self.prot.attrs()
+        self.prot.attrs::<M::Pte>()
     }
     /// The orders of large folios that it may have, in a process with this permit.
     #[inline]

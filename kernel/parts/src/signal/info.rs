@@ -59,8 +59,10 @@ pub enum Fields {
     Fault {
         /// si_addr
         addr: u64,
-        /// si_addr_lsb: log2 of the bytes that are lost, of a memory error.
+        /// si_addr_lsb: log2 of the bytes that are lost, of a memory error
         lsb: u16,
+        /// si_pkey, of a fault by a protection key
+        key: u8,
     },
 }
 
@@ -79,7 +81,11 @@ impl SigInfo {
         Self {
             signo,
             code: code as i32,
-            fields: Fields::Fault { addr, lsb: 0 },
+            fields: Fields::Fault {
+                addr,
+                lsb: 0,
+                key: 0,
+            },
         }
     }
 
@@ -90,7 +96,16 @@ impl SigInfo {
         Self {
             signo: SIGBUS,
             code: abi::BUS_MCEERR_AR as i32,
-            fields: Fields::Fault { addr, lsb },
+            fields: Fields::Fault { addr, lsb, key: 0 },
+        }
+    }
+
+    /// The running thread's register of protection keys refuses its use of `addr`.
+    pub fn key_fault(addr: u64, key: u8) -> Self {
+        Self {
+            signo: SIGSEGV,
+            code: abi::SEGV_PKUERR as i32,
+            fields: Fields::Fault { addr, lsb: 0, key },
         }
     }
 
@@ -159,9 +174,10 @@ impl SigInfo {
                 put(32, &utime.to_ne_bytes());
                 put(40, &stime.to_ne_bytes());
             }
-            Fields::Fault { addr, lsb } => {
+            Fields::Fault { addr, lsb, key } => {
                 put(16, &addr.to_ne_bytes());
                 put(24, &lsb.to_ne_bytes());
+                put(32, &u32::from(key).to_ne_bytes());
             }
         }
         bytes
@@ -208,7 +224,7 @@ impl SigInfo {
                 put(48, &value.to_ne_bytes());
                 None
             }
-            Fields::Fault { addr, lsb } => {
+            Fields::Fault { addr, lsb, .. } => {
                 put(72, &addr.to_ne_bytes());
                 put(80, &lsb.to_ne_bytes());
                 None
@@ -289,10 +305,19 @@ mod tests {
         let fields = Fields::Fault {
             addr: 0x1234,
             lsb: 21,
+            key: 0,
         };
         let fault = read(1, fields);
         let words = [12, 72, 80].map(|at| word(&fault, at));
         assert_eq!(words, [0, 0x1234, 21]);
+    }
+
+    #[test]
+    fn a_fault_by_a_key_names_it() {
+        let bytes = SigInfo::key_fault(0x1234, 5).to_bytes();
+        assert_eq!(bytes[8..12], 4i32.to_ne_bytes());
+        assert_eq!(bytes[16..24], 0x1234u64.to_ne_bytes());
+        assert_eq!(bytes[32..36], 5u32.to_ne_bytes());
     }
 
     #[test]

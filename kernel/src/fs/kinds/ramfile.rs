@@ -63,6 +63,7 @@ impl RamFile {
         Arc::new(RamFile {
             node,
             object: match quota.huge_order() {
+                None if label.is_none() => Object::of_file(mm(), quota.pool()),
                 None => Object::in_pool(mm(), Some(quota.pool())),
                 Some(order) => Object::huge(mm(), order, Some(quota.pool())),
             },

@@ -41,7 +41,7 @@ pub fn set_heap_fail(process: &Process, from: u32) {
 pub fn watch_heap_of_trap(task: &Task, trap: &Trap, user: &UserContext) {
     let call = match trap {
         Trap::Syscall => Sysno::new(user.syscall_number() as usize).map_or("?", |call| call.name()),
-        Trap::PageFault { .. } => "page fault",
+        Trap::PageFault { .. } | Trap::ProtectionKey { .. } => "page fault",
         Trap::Interrupt(_) => "interrupt",
         _ => "exception",
     };

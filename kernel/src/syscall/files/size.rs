@@ -138,16 +138,17 @@ fn sealed(inode: &dyn Inode, seals: u32) -> bool {
 fn punch(object: &Arc<Object>, from: u64, end: u64) {
     let size = object.huge_order().unwrap_or_default();
     let whole = from.div_ceil(size.bytes()) << size.0..(end / size.bytes()) << size.0;
-    if whole.start < whole.end {
-        task::for_each_space(|space| {
-            space.zap_object_range(object, whole.start, whole.end, true);
-        });
-    }
     if from < end {
         while !object.punch_step(from, end - from) {
             // A hole that was begun is finished, also by a thread that is to end.
             sched::breathe();
         }
+    }
+    // Afterwards, or faults would map the pages again.
+    if whole.start < whole.end {
+        task::for_each_space(|space| {
+            space.zap_object_range(object, whole.start, whole.end, true);
+        });
     }
 }
 

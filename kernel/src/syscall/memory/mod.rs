@@ -2,6 +2,7 @@
 //! memory manager's.
 
 mod hwpoison;
+mod keys;
 mod lock;
 mod map;
 mod other;
@@ -9,6 +10,7 @@ mod shm;
 mod userfault;
 
 pub use hwpoison::ENABLE_SOFT_OFFLINE;
+pub use keys::{pkey_alloc, pkey_free, pkey_mprotect};
 pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
 pub use map::mmap;
 pub use other::{process_madvise, process_mrelease};
@@ -27,7 +29,7 @@ use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
-use mm::arch::PteFormat;
+use mm::arch::{Key, PteFormat};
 use mm::vma::Prot;
 use mm::{Advice, Offline, RemapFlags};
 
@@ -66,7 +68,7 @@ bitflags::bitflags! {
 impl Protection {
     /// The rights that a machine knows.
     fn rights(self) -> Prot {
-        Prot::from_bits_truncate(self.bits() as u8)
+        Prot::from_bits_truncate(self.bits() as u8) & Prot::RIGHTS
     }
 }
 
@@ -123,7 +125,18 @@ pub fn munmap(task: &Task, Span { start, len }: Span) -> Result<u64> {
 }
 
 /// mprotect(2).
-pub fn mprotect(task: &Task, Span { start, len }: Span, protection: Protection) -> Result<u64> {
+pub fn mprotect(task: &Task, span: Span, protection: Protection) -> Result<u64> {
+    protect(task, span, protection, None)
+}
+
+/// mprotect(2), or pkey_mprotect(2) with a key.
+#[inline(always)]
+fn protect(
+    task: &Task,
+    Span { start, len }: Span,
+    protection: Protection,
+    key: Option<Key>,
+) -> Result<u64> {
     let start = aligned(start)?;
     if !Protection::all().contains(protection) {
         return Err(Errno::EINVAL);
@@ -133,7 +146,10 @@ pub fn mprotect(task: &Task, Span { start, len }: Span, protection: Protection) 
     }
     room::check(Errno::ENOMEM)?;
     let len = pages_up(len)?;
-    in_space(task, |space| space.protect(start, len, protection.rights()))?;
+    let rights = protection.rights();
+    in_space(task, |space| {
+        space.protect_with_key(start, len, rights, key)
+    })?;
     Ok(0)
 }
 
@@ -190,6 +206,13 @@ fn advise(task: &Task, space: &AddressSpace, start: VirtAddr, len: u64, advice: 
             kernel_lock::with(|| hwpoison::offline(task, space, start, len, how))
         }
         Advice::Remove => kernel_lock::with(|| punch(space, start, len)),
+        Advice::Collapse => {
+            // Shared memory alone asks for that: private memory is collapsed beside other calls.
+            let everywhere = &mut |f: &mut dyn FnMut(&AddressSpace)| {
+                kernel_lock::with(|| task::for_each_space(|space| f(space)));
+            };
+            Ok(space.advise_collapse(start, len, everywhere)?)
+        }
         _ => Ok(space.advise(start, len, advice)?),
     }
 }

@@ -77,8 +77,11 @@ fn count(pfn: Pfn) -> u64 {
         // 512 for each leaf.
         Use::Anon | Use::Object if info.hugetlb => info.references >> info.block.order.0,
         Use::Anon => info.references.div_ceil(info.block.order.pages()),
-        // One of them is the object's own.
-        Use::Object => info.references.saturating_sub(1),
+        // One of them for each page is the object's own.
+        Use::Object => {
+            let mean = info.references.div_ceil(info.block.order.pages());
+            mean.saturating_sub(1)
+        }
         _ => 0,
     }
 }
@@ -127,7 +130,7 @@ fn compound(info: &FrameInfo, pfn: Pfn) -> u64 {
     } else {
         COMPOUND_TAIL
     };
-    let huge = info.block.kind == Use::Anon || info.zeros;
+    let huge = matches!(info.block.kind, Use::Anon | Use::Object) || info.zeros;
     let hugetlb = info.hugetlb || info.block.kind == Use::Hugetlb;
     place
         | match (hugetlb, huge) {

@@ -141,7 +141,7 @@ fn range_and_rights(out: &mut Text, vma: &Vma) {
     out.hex(vma.range.start.0, 8);
     out.byte(b'-');
     out.hex(vma.range.end.0, 8);
-    let mut rights = RIGHTS[usize::from(vma.prot.bits() & Prot::all().bits())];
+    let mut rights = RIGHTS[usize::from(vma.prot.bits() & Prot::RIGHTS.bits())];
     if vma.flags.contains(VmaFlags::SHARED) {
         rights[4] = b's';
     }

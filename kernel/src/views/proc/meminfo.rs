@@ -32,6 +32,7 @@ fn kb(out: &mut Text, name: &str, pages: u64) {
 pub fn show(out: &mut Text) -> Result {
     let locked = Mlocked::now()?;
     let c = mm().counts();
+    let (shmem, shmem_mapped) = mm().thp().shmem();
     let NotMlocked { anon, object } = locked.others(&c);
     let stacks = task::counts().total as u64 * (kstack::SIZE / PAGE_SIZE);
     let slab = c.kernel.saturating_sub(stacks);
@@ -81,8 +82,8 @@ pub fn show(out: &mut Text) -> Result {
         ("Percpu", 0),
         ("HardwareCorrupted", mm().hwpoisoned()),
         ("AnonHugePages", mm().thp().pmd_mappings() << PMD.0),
-        ("ShmemHugePages", 0),
-        ("ShmemPmdMapped", 0),
+        ("ShmemHugePages", shmem << PMD.0),
+        ("ShmemPmdMapped", shmem_mapped << PMD.0),
         ("FileHugePages", 0),
         ("FilePmdMapped", 0),
     ] {

@@ -129,7 +129,7 @@ impl Query {
 
 impl Flags {
     fn of(vma: &Vma) -> Flags {
-        let mut flags = Flags::from_bits_truncate((vma.prot & Prot::all()).bits().into());
+        let mut flags = Flags::from_bits_truncate((vma.prot & Prot::RIGHTS).bits().into());
         flags.set(Flags::SHARED, vma.shared());
         let of_object = matches!(vma.backing, Backing::Object { .. });
         flags.set(Flags::FILE_BACKED, of_object);

@@ -10,6 +10,7 @@ use crate::fs::open::file::FileOps;
 use crate::thp::spaces;
 use alloc::sync::Arc;
 use mm::addr::VirtRange;
+use mm::arch::Machine;
 use mm::thp::policy::{self, Orders};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{FOLIO_ORDERS, Smaps, SmapsWalk};
@@ -21,8 +22,10 @@ const AREA: usize = 4;
 const ROLLUP: usize = 5;
 /// And how many of those.
 const COMMON: usize = 9;
-/// Numbers that areas of huge pages have besides: sizes of pages, and what is mapped.
+/// Numbers that areas of huge pages have besides: sizes of pages.
 const OF_HUGE: usize = 2;
+/// And what is mapped of them, and by PMD leaves of objects.
+const HUGE_MAPPED: usize = 3;
 
 macro_rules! area_text {
     ($page_size:literal) => {
@@ -74,7 +77,9 @@ macro_rules! common_text {
             "KSM:                   0 kB\n",
             "LazyFree:       @@@@@@@@ kB\n",
             "AnonHugePages:  @@@@@@@@ kB\n",
-            "ShmemPmdMapped:        0 kB\n",
+            "ShmemPmdMapped: ",
+            $huge,
+            " kB\n",
             "FilePmdMapped:         0 kB\n",
             "Shared_Hugetlb: ",
             $huge,
@@ -95,7 +100,7 @@ type CommonForm = Form<{ COMMON_TEXT.len() }, COMMON, 1>;
 const COMMON_TEXT: &str = common_text!("       0");
 /// The same where there are huge pages.
 static HUGE_COMMON_FORM: HugeCommonForm = Form::new(HUGE_COMMON_TEXT);
-type HugeCommonForm = Form<{ HUGE_COMMON_TEXT.len() }, { COMMON + OF_HUGE }, 1>;
+type HugeCommonForm = Form<{ HUGE_COMMON_TEXT.len() }, { COMMON + HUGE_MAPPED }, 1>;
 const HUGE_COMMON_TEXT: &str = common_text!("@@@@@@@@");
 
 /// `Folios-64kB: 12 1 12`: how many folios of this size are mapped whole, how many in part, and how
@@ -115,13 +120,15 @@ Folios-1024kB:  @@@@@@@@ @@@@@@@@ @@@@@@@@
 Folios-2048kB:  @@@@@@@@ @@@@@@@@ @@@@@@@@
 ";
 
-/// An area's last line but one, with 0 or 1 behind it, and the last one.
+/// An area's last lines: with 0 or 1 behind it; on machines that have keys, with two digits; and
+/// the flags.
 const ELIGIBLE: &[u8] = b"THPeligible:           ";
+const KEY: &[u8] = b"\nProtectionKey:        ";
 const FLAGS: &[u8] = b"\nVmFlags: ";
 
 /// What a record has besides its line of maps, at most.
 const ROOM: usize = HugeAreaForm::ROOM + HugeCommonForm::ROOM + FoliosForm::ROOM + LAST_LINES;
-const LAST_LINES: usize = ELIGIBLE.len() + FLAGS.len() + FLAG_WORDS.len() * 3 + 2;
+const LAST_LINES: usize = ELIGIBLE.len() + KEY.len() + FLAGS.len() + FLAG_WORDS.len() * 3 + 4;
 const _: () = assert!(RollupForm::ROOM <= HugeAreaForm::ROOM);
 const _: () = assert!(AreaForm::ROOM <= HugeAreaForm::ROOM);
 /// Areas that are copied at once: some 10 kB of text.
@@ -142,6 +149,7 @@ impl Records for SmapsFile {
         };
         let areas = Areas::from(&space, from, AREAS)?;
         let sizes = Sizes::of(&space);
+        let has_keys = space.mm().machine().keys() > 1;
         drop(space);
         let mut walk = SmapsWalk::default();
         for vma in &areas.vmas {
@@ -154,6 +162,12 @@ impl Records for SmapsFile {
             common(out, figures);
             out.bytes(ELIGIBLE);
             out.byte(b'0' + u8::from(sizes.eligible(vma)));
+            if has_keys {
+                out.bytes(KEY);
+                let key = vma.prot.key().0;
+                out.byte(if key < 10 { b' ' } else { b'1' });
+                out.byte(b'0' + key % 10);
+            }
             out.bytes(FLAGS);
             flag_words(out, vma.prot, vma.flags);
             out.byte(b'\n');
@@ -178,7 +192,7 @@ fn area(vma: &Vma, f: &Smaps, out: &mut Text) {
 /// [`HUGE_COMMON_FORM`].
 #[cold]
 fn huge_common(out: &mut Text, f: &Smaps) {
-    let bytes: [u64; COMMON + OF_HUGE] = [
+    let bytes: [u64; COMMON + HUGE_MAPPED] = [
         f.shared_clean,
         f.shared_dirty,
         f.private_clean,
@@ -187,6 +201,7 @@ fn huge_common(out: &mut Text, f: &Smaps) {
         f.anonymous,
         f.lazy_free,
         f.anon_huge,
+        f.shmem_huge,
         f.shared_hugetlb,
         f.private_hugetlb,
         f.locked,
@@ -195,7 +210,7 @@ fn huge_common(out: &mut Text, f: &Smaps) {
 }
 
 fn common(out: &mut Text, f: &Smaps) {
-    if f.shared_hugetlb | f.private_hugetlb != 0 {
+    if f.shared_hugetlb | f.private_hugetlb | f.shmem_huge != 0 {
         huge_common(out, f);
     } else {
         plain_common(out, f);
@@ -349,6 +364,7 @@ fn add(sum: &mut Smaps, other: &Smaps) {
     sum.anonymous += other.anonymous;
     sum.lazy_free += other.lazy_free;
     sum.anon_huge += other.anon_huge;
+    sum.shmem_huge += other.shmem_huge;
     sum.shared_hugetlb += other.shared_hugetlb;
     sum.private_hugetlb += other.private_hugetlb;
     sum.locked += other.locked;

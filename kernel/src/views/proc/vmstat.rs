@@ -99,6 +99,7 @@ fn thp(name: &str) -> Option<u64> {
 pub fn show(out: &mut Text) -> Result {
     let locked = Mlocked::now()?;
     let c = mm().counts();
+    let (shmem, shmem_mapped) = mm().thp().shmem();
     let NotMlocked { anon, object } = locked.others(&c);
     for (name, value) in [
         ("nr_free_pages", c.free),
@@ -121,8 +122,8 @@ pub fn show(out: &mut Text) -> Result {
         ("nr_dirty", 0),
         ("nr_writeback", 0),
         ("nr_shmem", c.object),
-        ("nr_shmem_hugepages", 0),
-        ("nr_shmem_pmdmapped", 0),
+        ("nr_shmem_hugepages", shmem),
+        ("nr_shmem_pmdmapped", shmem_mapped),
         ("nr_file_hugepages", 0),
         ("nr_file_pmdmapped", 0),
         ("nr_anon_transparent_hugepages", mm().thp().pmd_mappings()),

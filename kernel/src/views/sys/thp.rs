@@ -14,14 +14,11 @@ use mm::thp::{ORDERS, PMD_ORDER};
 
 const ROOT: &str = "kernel/mm/transparent_hugepage";
 
-/// Statistics that Linux has and for which there is nothing to count here: no swap, no limits by
-/// group, and shared memory in single pages.
+/// Statistics that Linux has and for which there is nothing to count here: no swap, and no limits
+/// by group.
 const NEVER: &[&str] = &[
     "anon_fault_fallback_charge",
     "collapse_exceed_swap_pte",
-    "shmem_alloc",
-    "shmem_fallback",
-    "shmem_fallback_charge",
     "swpin",
     "swpin_fallback",
     "swpin_fallback_charge",
@@ -57,6 +54,12 @@ fn size(tree: &Tree, order: Order) {
         &format!("{dir}/enabled"),
         move |s| s.sizes[index],
         move |s, to| s.sizes[index] = to,
+    );
+    word(
+        tree,
+        &format!("{dir}/shmem_enabled"),
+        move |s| s.shmem_sizes[index],
+        move |s, to| s.shmem_sizes[index] = to,
     );
     for &(stat, name) in Stat::ALL {
         tree.show(&format!("{ROOT}/{dir}/stats/{name}"), move |out| {

@@ -45,6 +45,7 @@ pub fn run(words: Vec<String>) -> i32 {
         }
         "thp_disable" => crate::thp_disable::disabled(),
         "thp_orders" => crate::thp_orders::has(rest.first()),
+        "pkeys" => crate::pkeys::begin(),
         "exit" => rest.first().and_then(|n| n.parse().ok()).unwrap_or(101),
         // As a script's interpreter the role is the script's path.
         path => {

@@ -24,6 +24,7 @@ mod exec;
 mod files;
 mod folio;
 mod folio_figures;
+mod folio_shared;
 mod folio_split;
 mod futex;
 mod guard;
@@ -41,6 +42,7 @@ mod owner;
 mod pagemap;
 mod parallel;
 mod pipes;
+mod pkeys;
 mod pointers;
 mod posix_timers;
 mod privileges;
@@ -86,6 +88,7 @@ const FAMILIES: &[&[Test]] = &[
     protect::TESTS,
     seal::TESTS,
     mdwe::TESTS,
+    pkeys::TESTS,
     cow::TESTS,
     shared::TESTS,
     memfd::TESTS,
@@ -148,6 +151,7 @@ const FAMILIES: &[&[Test]] = &[
     thp_orders::TESTS,
     folio::TESTS,
     folio_split::TESTS,
+    folio_shared::TESTS,
     folio_figures::TESTS,
     owner::TESTS,
     // Last: what it takes away is missing from then on.

@@ -65,6 +65,10 @@ fn thp_words() -> Outcome {
             "always within_size advise never deny force",
         ),
         ("hugepages-64kB/enabled", "always inherit madvise never"),
+        (
+            "hugepages-64kB/shmem_enabled",
+            "always inherit within_size advise never",
+        ),
     ] {
         chosen(path)?;
         check_eq!(read(path)?.replace(['[', ']'], ""), words);
@@ -149,6 +153,10 @@ fn thp_refuses() -> Outcome {
         ("defrag", ["sometimes", "-1", "[always]", "defer+", "2"]),
         ("shmem_enabled", ["inherit", "?", "With", "1", "denied"]),
         ("hugepages-64kB/enabled", ["defer", "", "on", "0", "nevers"]),
+        (
+            "hugepages-64kB/shmem_enabled",
+            ["deny", "force", "madvise", "0", "within"],
+        ),
         ("use_zero_page", ["2", "yes", "-1", "on", "0 1"]),
         (
             "khugepaged/max_ptes_none",

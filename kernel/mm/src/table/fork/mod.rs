@@ -162,11 +162,15 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
     ) -> Result<(), OutOfMemory> {
         let (mm, node, index) = (self.mm, leaves.node, leaves.index());
-        let mut to = Cursor::new(mm, child, leaves.part.start);
-        to.prepare(node.level)?;
         let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
             unreachable!("the walk found a leaf, and the space is locked");
         };
+        if !self.huge && mm.frames().get(pfn).kind() == Kind::Object {
+            // The child's first fault maps it.
+            return Ok(());
+        }
+        let mut to = Cursor::new(mm, child, leaves.part.start);
+        to.prepare(node.level)?;
         let folio = Block::anon(pfn, node.level.order());
         if self.huge {
             self.share_huge(pfn);

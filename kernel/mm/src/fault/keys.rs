@@ -1,0 +1,29 @@
+//! Protection keys of what the kernel does in the place of the running thread.
+
+use super::{Access, Resolution};
+use crate::addr::VirtAddr;
+use crate::arch::{Cpu, Machine};
+use crate::manager::Mm;
+use crate::space::Locked;
+use crate::vma::Vma;
+
+/// Whether the running thread, in its own space, may not use the VMA's pages as data: its register
+/// refuses the key. Hardware asks that itself; it is for what the kernel does in its place.
+#[cold]
+pub(crate) fn refused_by_key<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, access: Access) -> bool {
+    let cpu = mm.machine().cpu();
+    cpu.refuses_key(vma.prot.key(), access == Access::Write)
+}
+
+/// Whether the running thread may use the page of `addr`, as far as its keys say.
+pub(super) fn check_key<M: Machine>(
+    inner: &Locked<'_, M>,
+    addr: VirtAddr,
+    access: Access,
+) -> Result<(), Resolution> {
+    let vma = inner.vmas.find(addr).map(|slot| inner.vmas.get(slot));
+    match vma.is_some_and(|vma| refused_by_key(inner.mm(), vma, access)) {
+        true => Err(Resolution::Denied),
+        false => Ok(()),
+    }
+}

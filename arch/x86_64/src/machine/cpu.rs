@@ -100,17 +100,34 @@ impl KernelContext {
 pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stack_top: u64) {
     let _ = to_stack_top;
     // With one CPU the state stays in it until another thread needs the registers.
-    if online::several() {
-        fp::release();
-    }
-    let pkru = pkru::read();
     // SAFETY: the caller's promise.
-    let next = unsafe {
-        (*from).pkru = pkru;
-        (*to).pkru
-    };
-    if next != pkru {
-        pkru::write(next);
+    unsafe {
+        match online::several() {
+            true => switch_of_several(from, to),
+            false => switch_keys(from, to),
+        }
+    }
+}
+
+/// Out of line, so that one CPU saves nothing for the call before it.
+#[inline(never)]
+unsafe fn switch_of_several(from: *mut KernelContext, to: *const KernelContext) {
+    fp::release();
+    // SAFETY: the caller's promise.
+    unsafe { switch_keys(from, to) }
+}
+
+#[inline(always)]
+unsafe fn switch_keys(from: *mut KernelContext, to: *const KernelContext) {
+    if let Some(pkru) = pkru::read_if_there() {
+        // SAFETY: the caller's promise.
+        let next = unsafe {
+            (*from).pkru = pkru;
+            (*to).pkru
+        };
+        if next != pkru {
+            pkru::write(next);
+        }
     }
     // SAFETY: the caller's promise.
     unsafe { cpu_switch(&raw mut (*from).sp, &raw const (*to).sp) }

@@ -23,15 +23,21 @@ pub fn init() {
 /// The register; 0, as if nothing were refused, on CPUs without.
 #[inline(always)]
 pub fn read() -> u32 {
+    read_if_there().unwrap_or(0)
+}
+
+/// The register of a CPU that has it.
+#[inline(always)]
+pub fn read_if_there() -> Option<u32> {
     if !features::get().pku {
-        return 0;
+        return None;
     }
     let value;
     // SAFETY: the instruction exists with PKU, and CR4.PKE is set (`init`).
     unsafe {
         asm!("rdpkru", in("ecx") 0, out("eax") value, out("edx") _, options(nomem, nostack, preserves_flags))
     };
-    value
+    Some(value)
 }
 
 /// Sets the register, on CPUs that have it. Accesses to memory before and after are not reordered

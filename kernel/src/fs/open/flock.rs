@@ -4,7 +4,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::fs::open::file::OpenFile;
 use crate::sched::wait::WaitQueue;
-use fallible::SortedMap;
+use alloc::collections::BTreeMap;
 use mm::sync::Lock;
 
 /// A file by its device and number.
@@ -13,8 +13,7 @@ type File = (u64, u64);
 type Owner = usize;
 
 /// Locks that are held, and whether they are exclusive.
-static HELD: Lock<SortedMap<(File, Owner), bool>, { ranks::OPEN_FILE }> =
-    Lock::new(SortedMap::new());
+static HELD: Lock<BTreeMap<(File, Owner), bool>, { ranks::OPEN_FILE }> = Lock::new(BTreeMap::new());
 /// A lock was released.
 static RELEASED: WaitQueue = WaitQueue::new();
 
@@ -43,11 +42,14 @@ fn try_lock(file: &OpenFile, exclusive: bool) -> bool {
     let (file, owner) = identity(file);
     let mut held = HELD.lock();
     // An exclusive lock is the only one of its file.
-    let first = held.from(&(file, 0)).next();
-    let first = first.filter(|((of, _), _)| *of == file);
+    let first = held.range((file, 0)..=(file, Owner::MAX)).next();
     let free = first.is_none_or(|(_, held)| !exclusive && !held);
     // Without memory for the lock it is not taken; the caller waits or gets EAGAIN.
-    free && held.insert((file, owner), exclusive).is_ok()
+    if !free || fallible::check().is_err() {
+        return false;
+    }
+    held.insert((file, owner), exclusive);
+    true
 }
 
 /// Releases the open file's lock, if it holds one.

@@ -5,9 +5,9 @@ use super::{Endpoint, Style};
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::fs::tree::inode::Inode;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::{Arc, Weak};
-use fallible::SortedMap;
 use mm::sync::Lock;
 
 /// What stands in `sun_path`: a path with its NUL, or an abstract name.
@@ -29,8 +29,8 @@ impl Key {
     }
 }
 
-static NAMES: Lock<SortedMap<Key, Weak<Endpoint>>, { ranks::OPEN_FILE }> =
-    Lock::new(SortedMap::new());
+static NAMES: Lock<BTreeMap<Key, Weak<Endpoint>>, { ranks::OPEN_FILE }> =
+    Lock::new(BTreeMap::new());
 
 /// The open socket of a key. ECONNREFUSED.
 pub fn find(key: &Key) -> Result<Arc<Endpoint>> {
@@ -65,11 +65,12 @@ impl Endpoint {
     /// bind(2). EADDRINUSE, EINVAL: it has a name; ENOMEM.
     pub fn bind(&self, name: Name, key: Key, inode: Option<Arc<dyn Inode>>) -> Result {
         self.check_nameless()?;
+        fallible::check()?;
         let mut names = NAMES.lock();
         if names.contains_key(&key) {
             return Err(Errno::EADDRINUSE);
         }
-        names.insert(key.clone(), self.me.clone())?;
+        names.insert(key.clone(), self.me.clone());
         drop(names);
         let mut state = self.state.lock();
         state.bound = Some(Bound { key, _inode: inode });

@@ -6,9 +6,9 @@ use crate::base::machine::{AddressSpace, mm};
 use crate::fs::kinds::pseudo::Text;
 use crate::process::task;
 use crate::sched;
+use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::cell::Cell;
-use fallible::SortedMap;
 use mm::FOLIO_ORDERS;
 use mm::addr::Pfn;
 use mm::frame::Kind;
@@ -29,7 +29,7 @@ const FOLIOS: usize = 16;
 
 /// Address spaces by what the account calls them, as they were at one moment.
 pub struct Owners {
-    spaces: SortedMap<MmId, Owner>,
+    spaces: BTreeMap<MmId, Owner>,
     /// How many lookups there were.
     asked: Cell<usize>,
 }
@@ -38,14 +38,15 @@ impl Owners {
     /// All that there are. Of processes that share a space, the lowest number stands for it.
     /// ENOMEM.
     pub fn now() -> Result<Owners> {
-        let mut spaces = SortedMap::new();
+        let mut spaces = BTreeMap::new();
         for process in task::in_steps(task::processes()) {
             let found = process
                 .space
                 .with(|space| Some((space.owner_id()?, Arc::downgrade(space))));
             if let Some((id, space)) = found.flatten() {
+                fallible::check()?;
                 let pid = process.pid();
-                spaces.get_or_insert(id, || Owner { pid, space })?;
+                spaces.entry(id).or_insert(Owner { pid, space });
             }
         }
         Ok(Owners {
@@ -84,20 +85,21 @@ impl Owners {
 /// shared folios and for unknown owners. ENOMEM, EINTR.
 pub fn table(out: &mut Text) -> Result {
     let owners = Owners::now()?;
-    let mut counts: SortedMap<i32, [u64; FOLIO_ORDERS]> = SortedMap::new();
+    let mut counts: BTreeMap<i32, [u64; FOLIO_ORDERS]> = BTreeMap::new();
     for (n, (pfn, meta)) in mm().frames().iter().enumerate() {
         if n % FRAMES == 0 && sched::breathe() {
             return Err(Errno::EINTR);
         }
         let order = meta.order().0 as usize;
         if meta.kind() == Kind::Anon && !meta.is_hugetlb() && order < FOLIO_ORDERS {
-            counts.get_or_insert(owners.of(pfn), Default::default)?[order] += 1;
+            fallible::check()?;
+            counts.entry(owners.of(pfn)).or_default()[order] += 1;
         }
     }
     out.put(format_args!("  owner"));
     (0..FOLIO_ORDERS).for_each(|order| out.put(format_args!(" {:>5}kB", 4 << order)));
     out.line("");
-    for (pid, folios) in counts.iter() {
+    for (pid, folios) in counts {
         out.put(format_args!("{pid:>7}"));
         folios.iter().for_each(|n| out.put(format_args!(" {n:>7}")));
         out.line("");

@@ -99,26 +99,28 @@ impl KernelContext {
 /// `to` was made by `new` or saved by `switch`, and both outlive the switch.
 pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stack_top: u64) {
     let _ = to_stack_top;
-    // With one CPU the state stays in it until another thread needs the registers.
     // SAFETY: the caller's promise.
     unsafe {
         match online::several() {
-            true => switch_of_several(from, to),
-            false => switch_keys(from, to),
+            true => release_and_switch(from, to),
+            // With one CPU the state stays in it until another thread needs the registers.
+            false => switch_keys_and_stack(from, to),
         }
     }
 }
 
-/// Out of line, so that one CPU saves nothing for the call before it.
+/// [`switch`] where another CPU may load the state of `from` next. Out of line, so that one CPU
+/// saves nothing for the call before its own way.
 #[inline(never)]
-unsafe fn switch_of_several(from: *mut KernelContext, to: *const KernelContext) {
+unsafe fn release_and_switch(from: *mut KernelContext, to: *const KernelContext) {
     fp::release();
     // SAFETY: the caller's promise.
-    unsafe { switch_keys(from, to) }
+    unsafe { switch_keys_and_stack(from, to) }
 }
 
+/// What is left of [`switch`]: PKRU, on CPUs that have it, and the stack.
 #[inline(always)]
-unsafe fn switch_keys(from: *mut KernelContext, to: *const KernelContext) {
+unsafe fn switch_keys_and_stack(from: *mut KernelContext, to: *const KernelContext) {
     if let Some(pkru) = pkru::read_if_there() {
         // SAFETY: the caller's promise.
         let next = unsafe {

@@ -36,10 +36,6 @@ impl<K: Ord, V> SortedMap<K, V> {
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.find(key).ok().map(|at| &mut self.0[at].1)
     }
-    /// Whether there is a key.
-    pub fn contains_key(&self, key: &K) -> bool {
-        self.find(key).is_ok()
-    }
 
     /// The value of a key, or a new one.
     pub fn get_or_insert(
@@ -124,7 +120,6 @@ mod tests {
             }
             assert_eq!(map.get(&key), like.get(&key));
             assert_eq!(map.get_mut(&key), like.get_mut(&key));
-            assert_eq!(map.contains_key(&key), like.contains_key(&key));
             assert_eq!((map.len(), map.is_empty()), (like.len(), like.is_empty()));
             assert!(map.iter().eq(like.iter()));
             let from: Vec<_> = map.from(&key).collect();

@@ -3,8 +3,8 @@
 
 mod common;
 
-use arch_sim::{Options, Process, Sim, World};
-use common::{AT, RW, anon, map, of_object, on_both_by_run, page, sizes};
+use arch_sim::{Process, Sim, World};
+use common::{AT, RW, anon, map, of_object, on_both_by_run, page, run_on, sizes, with_hwpoison};
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
@@ -40,22 +40,7 @@ const LOST: Resolution = Resolution::Poisoned(Order(0));
 /// Runs a test on machines with room for some huge pages; what it has lost is all that is missing
 /// afterwards.
 fn run<F: PteFormat>(test: fn(&World<F>)) {
-    for (asids, hardware_ad) in [(1, true), (8, false)] {
-        let world = World::<F>::new(Options {
-            frames: 10240,
-            asids,
-            hardware_ad,
-            ..Options::default()
-        });
-        let before = world.mm.counts();
-        test(&world);
-        world.check(&[], &[]);
-        let mut after = world.mm.counts();
-        assert_eq!(after.hwpoison, world.mm.hwpoisoned());
-        after.free += after.hwpoison;
-        after.hwpoison = 0;
-        assert_eq!(before, after);
-    }
+    run_on(10240, test, with_hwpoison);
 }
 
 type O<F> = Arc<Object<Sim<F>>>;

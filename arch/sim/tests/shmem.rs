@@ -3,7 +3,7 @@
 
 mod common;
 
-use arch_sim::{Options, Process, Sim, World};
+use arch_sim::{Process, Sim, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
@@ -46,22 +46,11 @@ type O<F> = Arc<Object<Sim<F>>>;
 
 /// [`common::run`], on machines with room for some folios of 2 MiB.
 fn run<F: PteFormat>(test: fn(&World<F>)) {
-    for (asids, hardware_ad) in [(1, true), (8, false)] {
-        let world = World::<F>::new(Options {
-            frames: 8192,
-            asids,
-            hardware_ad,
-            ..Options::default()
-        });
-        let before = world.mm.counts();
-        test(&world);
-        let mut after = world.mm.counts();
-        after.free += after.hwpoison;
-        after.hwpoison = 0;
-        assert_eq!(before, after);
+    let test = |world: &World<F>| {
+        test(world);
         assert_eq!(world.mm.thp().shmem(), (0, 0));
-        world.check(&[], &[]);
-    }
+    };
+    run_on(8192, test, with_hwpoison);
 }
 
 /// Shared memory may have these orders everywhere.

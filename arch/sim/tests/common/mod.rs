@@ -11,7 +11,7 @@ use mm::object::Object;
 use mm::thp::ORDERS;
 use mm::thp::controls::SizeEnabled;
 use mm::vma::{Backing, Prot, VmaFlags};
-use mm::{AddressSpace, MapRequest, Place, RemapFlags};
+use mm::{AddressSpace, FrameCounts, MapRequest, Place, RemapFlags};
 use std::sync::Arc;
 
 /// PROT_READ | PROT_WRITE.
@@ -112,6 +112,36 @@ macro_rules! on_both_formats {
 }
 #[allow(unused_imports, reason = "as above")]
 pub(crate) use on_both_formats;
+
+/// Runs the test on machines with room for some folios of 2 MiB; `counts` of the frames afterwards
+/// are those of before.
+pub fn run_on<F: PteFormat>(
+    frames: usize,
+    test: impl Fn(&World<F>),
+    counts: impl Fn(&World<F>) -> FrameCounts,
+) {
+    for (asids, hardware_ad) in [(1, true), (8, false)] {
+        let world = World::<F>::new(Options {
+            frames,
+            asids,
+            hardware_ad,
+            ..Options::default()
+        });
+        let before = world.mm.counts();
+        test(&world);
+        world.check(&[], &[]);
+        assert_eq!(before, counts(&world));
+    }
+}
+
+/// Counts of frames, those whose memory has failed as if they were free.
+pub fn with_hwpoison<F: PteFormat>(world: &World<F>) -> FrameCounts {
+    let mut counts = world.mm.counts();
+    assert_eq!(counts.hwpoison, world.mm.hwpoisoned());
+    counts.free += counts.hwpoison;
+    counts.hwpoison = 0;
+    counts
+}
 
 /// Runs the test with and without tags and hardware bits, and compares frames before and after.
 pub fn run<F: PteFormat>(test: fn(&World<F>)) {

@@ -4,8 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-use arch_sim::{Options, Process, Sim, World};
-use common::{AT, FIXED, MAYMOVE, RW, anon, map, on_both_by_run};
+use arch_sim::{Process, Sim, World};
+use common::{AT, FIXED, MAYMOVE, RW, anon, map, on_both_by_run, run_on};
 use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
@@ -44,18 +44,7 @@ const PAGES: u64 = DEFAULT.pages();
 
 /// [`common::run`], on machines with room for some huge pages.
 fn run<F: PteFormat>(test: fn(&World<F>)) {
-    for (asids, hardware_ad) in [(1, true), (8, false)] {
-        let world = World::<F>::new(Options {
-            frames: 10240,
-            asids,
-            hardware_ad,
-            ..Options::default()
-        });
-        let before = world.mm.counts();
-        test(&world);
-        assert_eq!(before, world.mm.counts());
-        world.check(&[], &[]);
-    }
+    run_on(10240, test, |world| world.mm.counts());
 }
 
 type O<F> = Arc<Object<Sim<F>>>;

@@ -6,6 +6,9 @@ use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+/// Lines of a failure's output that are printed again at the end.
+const REPEATED: usize = 12;
+
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -51,8 +54,8 @@ impl Report {
         cases.push(case);
     }
 
-    /// Prints where the time of a long run went, the names of what failed, and the last line;
-    /// returns the exit status.
+    /// Prints where the time of a long run went, what failed, and the last line; returns the exit
+    /// status.
     pub fn finish(&self) -> u8 {
         let cases = self.lock();
         let count = |wanted: fn(&Outcome) -> bool| {
@@ -62,11 +65,13 @@ impl Report {
         let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
         let passed = cases.len() - failed - skipped;
         let mut text = self.spent().text();
-        for case in cases
-            .iter()
-            .filter(|case| matches!(case.outcome, Outcome::Failed(_)))
-        {
-            let _ = writeln!(text, "failed: {}", case.name);
+        for case in cases.iter() {
+            if let Outcome::Failed(why) = &case.outcome {
+                let _ = writeln!(text, "failed: {}", case.name);
+                // Again: of a long output the end may be all that is kept.
+                let first = why.lines().take(REPEATED);
+                first.for_each(|line| _ = writeln!(text, "      | {line}"));
+            }
         }
         println!("{text}{passed} passed, {failed} failed, {skipped} skipped");
         // Nothing run is no success: a filter that matches nothing is a mistake.

@@ -154,6 +154,8 @@ impl<M: Machine> Object<M> {
                 inner.len = inner.len.min(left);
                 return false;
             }
+            // A hole that is punched keeps its reservation; what is past the end has none.
+            self.unclaim(&mut inner, first_gone..u64::MAX);
             self.clear(&inner, len, (first_gone << shift) - len);
         }
         inner.len = len;
@@ -233,7 +235,6 @@ impl<M: Machine> Object<M> {
     fn drop_some(&self, inner: &mut ObjectPages, range: Range<u64>) -> bool {
         for _ in 0..STEP {
             let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
-                self.unclaim(inner, range.clone());
                 self.forget_hwpoison(inner, range);
                 return true;
             };

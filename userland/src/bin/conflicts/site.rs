@@ -14,6 +14,9 @@ const TABLE: usize = 2 << 20;
 const SETTLED: usize = 256;
 /// A page of each table that is not there, and no operation's.
 const ABSENT: usize = 384;
+/// Pages of each table that are made after an operation's page: what frames it and the next one
+/// have is no neighbour, whose metadata a cache line may have, too.
+const SPARE: core::ops::Range<usize> = 448..456;
 /// Pages of the folio that two operations share.
 const FOLIO: usize = 16;
 
@@ -65,7 +68,6 @@ impl Site {
     /// where tables are shared, and the space's record that its areas have pages of their own.
     /// Beside a page that is to be reused nothing is written: a kernel may reuse several at once.
     fn settle(&self, op: Op) {
-        let table = |page: usize| page / TABLE * TABLE;
         mem::load(table(self.page) + ABSENT * PAGE);
         if op.before() != Some(Before::Alone) {
             mem::store(table(self.page) + SETTLED * PAGE, VALUE);
@@ -84,7 +86,15 @@ impl Site {
             mem::store(page, VALUE);
             mem::store(page + 8, VALUE);
         }
+        for spare in SPARE {
+            mem::store(table(self.page) + spare * PAGE, VALUE);
+        }
     }
+}
+
+/// Where the memory of the page's table begins.
+const fn table(page: usize) -> usize {
+    page / TABLE * TABLE
 }
 
 /// Private memory that begins where a page table does, with nothing beside it; each of its page

@@ -47,17 +47,45 @@ static void *count(void *unused)
     return unused;
 }
 
+/* glibc before 2.41 loses a signal of a condition once in some ten thousand waits of many threads (its bug 25847). Such a
+ * wait ends by its time, and a run may have so many of them: musl loses none. */
+#ifdef __GLIBC__
+enum { LOST = 3 };
+#else
+enum { LOST = 0 };
+#endif
+static int lost;
+
+static struct timespec later(long nanoseconds)
+{
+    struct timespec time;
+    CHECK(!clock_gettime(CLOCK_REALTIME, &time));
+    time.tv_nsec += nanoseconds;
+    time.tv_sec += time.tv_nsec / 1000000000;
+    time.tv_nsec %= 1000000000;
+    return time;
+}
+
 /* A queue of one place: producers and consumers wait for each other by conditions. */
 static pthread_cond_t is_full = PTHREAD_COND_INITIALIZER, is_empty = PTHREAD_COND_INITIALIZER;
 static long place, sum;
+
+static int may_go(int produces)
+{
+    return produces ? place == 0 : place != 0;
+}
 
 static void *produce_or_consume(void *number)
 {
     int produces = (intptr_t)number % 2;
     for (long n = 1; n <= TURNS; n++) {
         CHECK(!pthread_mutex_lock(&mutex));
-        while (produces ? place != 0 : place == 0)
-            CHECK(!pthread_cond_wait(produces ? &is_empty : &is_full, &mutex));
+        while (!may_go(produces)) {
+            struct timespec end = later(5000000000);
+            int how = pthread_cond_timedwait(produces ? &is_empty : &is_full, &mutex, &end);
+            CHECK(!how || how == ETIMEDOUT);
+            lost += how == ETIMEDOUT && may_go(produces);
+        }
         if (!produces)
             sum += place;
         place = produces ? n : 0;
@@ -208,6 +236,7 @@ int main(void)
     run(count, THREADS);
     printf("counted %ld and %ld\n", counted, spun);
     run(produce_or_consume, THREADS);
+    CHECK(lost <= LOST);
     printf("sum %ld\n", sum);
     CHECK(!pthread_barrier_init(&barrier, NULL, THREADS));
     run(meet, THREADS);
@@ -232,13 +261,7 @@ int main(void)
     CHECK(!pthread_create(&thread, NULL, wait_for_ever, NULL));
     CHECK(!pthread_cancel(thread));
     CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
-    struct timespec soon;
-    CHECK(!clock_gettime(CLOCK_REALTIME, &soon));
-    soon.tv_nsec += 5000000;
-    if (soon.tv_nsec >= 1000000000) {
-        soon.tv_nsec -= 1000000000;
-        soon.tv_sec++;
-    }
+    struct timespec soon = later(5000000);
     CHECK(!pthread_mutex_lock(&mutex));
     CHECK(pthread_cond_timedwait(&is_full, &mutex, &soon) == ETIMEDOUT);
     CHECK(!pthread_mutex_unlock(&mutex));

@@ -64,11 +64,21 @@ fn run(mut machine: Machine, built: &Built, program: &Program, limit: Duration) 
     archive.file("mm/script", 0o644, script(program).as_bytes())?;
     let archive = Temporary::file("cpio", &archive.finish()?)?;
     machine.mem = MEMORY.to_owned();
+    machine.extra = ["-cpu", cpu(machine.arch)].map(str::to_owned).to_vec();
     machine.smp = CPUS;
     machine.initramfs = Some(archive.path().to_owned());
     let limit = limit + START;
     let boot = console::boot_patiently(&machine, limit)?;
     Ok(Ran::of(&boot))
+}
+
+/// A CPU whose page tables have four levels: Quire's have no more, and Linux takes five where there
+/// are.
+const fn cpu(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "max,la57=off",
+        Arch::Aarch64 => "max,pauth-impdef=on,lpa2=off",
+    }
 }
 
 /// What the tests' own script prepares, as far as a kernel has it; then the program.

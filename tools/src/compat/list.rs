@@ -12,7 +12,7 @@ const ARGUMENTS: [(&str, &str); 4] = [
 ];
 
 /// Programs that are not run, and why.
-const LEFT_OUT: [(&str, &str); 4] = [
+const LEFT_OUT: [(&str, &str); 3] = [
     (
         "gup_test",
         "it asks a driver that distributions do not build",
@@ -20,10 +20,6 @@ const LEFT_OUT: [(&str, &str); 4] = [
     (
         "hmm-tests",
         "it asks a driver that distributions do not build",
-    ),
-    (
-        "va_high_addr_switch",
-        "its script runs it where page tables have five levels, and Quire's have four",
     ),
     (
         "write_to_hugetlbfs",

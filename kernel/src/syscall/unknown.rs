@@ -4,14 +4,14 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::process::task::{self, Task};
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use fallible::SortedMap;
 use mm::sync::Lock;
 use syscalls::Sysno;
 
 /// How often each was called.
-static COUNTS: Lock<BTreeMap<u64, u64>, { ranks::PROCESS }> = Lock::new(BTreeMap::new());
+static COUNTS: Lock<SortedMap<u64, u64>, { ranks::PROCESS }> = Lock::new(SortedMap::new());
 /// How many numbers are counted: a program that tries them all must not fill memory.
 const MOST: usize = 1024;
 
@@ -39,16 +39,15 @@ fn count(number: u64) {
     if let Some(count) = counts.get_mut(&number) {
         *count += 1;
     } else if counts.len() < MOST {
-        counts.insert(number, 1);
+        // Without memory it is not counted.
+        let _ = counts.insert(number, 1);
     }
 }
 
 /// Number, name and count of each unimplemented call that was made
 /// (/proc/sys/quire/unknown_syscalls).
 pub fn unknown() -> Vec<(u64, String, u64)> {
-    let counts = COUNTS.lock().clone();
-    counts
-        .into_iter()
-        .map(|(number, count)| (number, name(number), count))
-        .collect()
+    let counts = COUNTS.lock();
+    let named = |(number, count): (&u64, &u64)| (*number, name(*number), *count);
+    counts.iter().map(named).collect()
 }

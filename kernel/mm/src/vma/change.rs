@@ -2,7 +2,7 @@
 //! with some room are merged.
 
 use super::pool::NodePool;
-use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, VmaStore, guarded_start};
+use super::store::{Branch, LEAF, MAX_HEIGHT, Path, Slot, VmaStore, guarded_start};
 use super::types::Vma;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
@@ -64,6 +64,11 @@ impl<M: Machine> VmaStore<M> {
         if (guarded_start(vma), vma.range.end) == before {
             return;
         }
+        self.refresh_path(&path);
+    }
+    /// The summaries of a VMA whose bounds have changed.
+    #[inline(never)]
+    fn refresh_path(&mut self, path: &Path) {
         for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
             self.refresh(node, at as usize, level);
         }

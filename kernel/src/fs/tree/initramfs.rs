@@ -7,11 +7,11 @@ use crate::fs::tree::inode::{Device, FileKind, Inode, New};
 use crate::fs::tree::mount::Location;
 use crate::fs::tree::names;
 use crate::fs::tree::path::{self, Last, Walked};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use fallible::SortedMap;
 use parts::cpio::{Member, Unpack};
 
 /// Receives the members of an archive.
@@ -22,7 +22,7 @@ struct Unpacker {
     /// The target of the symbolic link that is being read.
     link: Option<(Member, Vec<u8>)>,
     /// Files with several names, by their identity in the archive.
-    linked: BTreeMap<(u32, u32, u32), Location>,
+    linked: SortedMap<(u32, u32, u32), Location>,
 }
 
 /// Unpacks the archives; the error says what is wrong and where.
@@ -31,7 +31,7 @@ pub fn unpack(archive: &[u8]) -> Result<(), String> {
         context: FsContext::new(),
         file: None,
         link: None,
-        linked: BTreeMap::new(),
+        linked: SortedMap::new(),
     };
     parts::archive::unpack(archive, &mut unpacker).map_err(|error| format!("{error}"))
 }
@@ -121,7 +121,7 @@ impl Unpacker {
         dress(&place, member);
         if kind == FileKind::Regular {
             if member.links > 1 {
-                self.linked.insert(member.identity, place.clone());
+                self.linked.insert(member.identity, place.clone())?;
             }
             self.file = Some((place.inode, 0));
         }

@@ -54,16 +54,21 @@ impl SpaceRef {
     /// [`Self::lend`] by the spare reference.
     #[inline(never)]
     fn lend_spare<R>(&self, f: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
-        let mut slot = self.0.lock();
-        let spare = slot.spare.take();
-        let lent = spare.or_else(|| slot.space.clone())?;
-        drop(slot);
+        let lent = self.take_spare()?;
         let result = f(&lent);
         self.put_back(lent);
         Some(result)
     }
 
+    /// The spare reference, or a new one.
+    #[inline(never)]
+    fn take_spare(&self) -> Option<Arc<AddressSpace>> {
+        let mut slot = self.0.lock();
+        slot.spare.take().or_else(|| slot.space.clone())
+    }
+
     /// Keeps a reference for the next [`Self::lend`].
+    #[inline(never)]
     fn put_back(&self, lent: Arc<AddressSpace>) {
         let mut slot = self.0.lock();
         let is_same = |space: &Arc<AddressSpace>| Arc::ptr_eq(space, &lent);

@@ -247,6 +247,9 @@ pub(super) fn make_place(process: &Process, parent: &Process) -> Result {
 /// Calls `f` with each address space once or more: a shared one comes once per process. In steps:
 /// the caller holds no lock.
 pub fn for_each_space(mut f: impl FnMut(&AddressSpace)) {
+    each_space(&mut f);
+}
+fn each_space(f: &mut dyn FnMut(&AddressSpace)) {
     for process in in_steps(processes()) {
         if let Some(space) = process.space.get() {
             f(&space);

@@ -9,7 +9,7 @@ use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::frame::Kind;
-use mm::hugetlb::DEFAULT;
+use mm::hugetlb;
 use mm::object::{Object, PagePool};
 use mm::vma::{Backing, VmaFlags};
 use mm::{Advice, Error, MapRequest, Offline, Place};
@@ -33,14 +33,12 @@ on_both_by_run! {
     no_memory_to_move_to
 }
 
-const SIZE: u64 = DEFAULT.bytes();
-const PAGES: u64 = DEFAULT.pages();
 const LOST: Resolution = Resolution::Poisoned(Order(0));
 
 /// Runs a test on machines with room for some huge pages; what it has lost is all that is missing
 /// afterwards.
 fn run<F: PteFormat>(test: fn(&World<F>)) {
-    run_on(10240, test, with_hwpoison);
+    run_on(9 << 13, test, with_hwpoison);
 }
 
 type O<F> = Arc<Object<Sim<F>>>;
@@ -95,11 +93,11 @@ fn shared<F: PteFormat>(s: &Process<F>, object: &O<F>, at: VirtAddr, pages: u64)
 }
 
 /// A mapping of huge pages: of a file, or private ones.
-fn huge<F: PteFormat>(w: &World<F>, s: &Process<F>, file: Option<&O<F>>, pages: u64) {
+fn huge<F: PteFormat>(w: &World<F>, s: &Process<F>, order: Order, file: Option<&O<F>>, pages: u64) {
     let (object, flags) = match file {
         Some(file) => (file.clone(), VmaFlags::SHARED),
         None => (
-            Object::huge_private(&w.mm, DEFAULT, None, s.root()),
+            Object::huge_private(&w.mm, order, None, s.root()),
             VmaFlags::empty(),
         ),
     };
@@ -111,7 +109,7 @@ fn huge<F: PteFormat>(w: &World<F>, s: &Process<F>, file: Option<&O<F>>, pages: 
             file,
         },
         flags: flags | VmaFlags::HUGETLB,
-        ..anon(Place::Fixed(AT), pages * PAGES, RW)
+        ..anon(Place::Fixed(AT), pages * order.pages(), RW)
     })
     .unwrap();
 }
@@ -177,7 +175,7 @@ fn a_large_folio_is_split_first<F: PteFormat>(w: &World<F>) {
             assert_eq!(w.load(0, &s, page(n)), expected);
         }
         // One that a child has, too, cannot be split.
-        let at = AT + 2 * SIZE;
+        let at = AT + 2 * hugetlb::DEFAULT.bytes();
         map(&s, at, pages, RW);
         w.store(0, &s, at, 1).unwrap();
         let child = w.adopt(s.fork().unwrap());
@@ -303,74 +301,81 @@ fn what_is_truncated_is_forgotten<F: PteFormat>(w: &World<F>) {
 }
 
 fn a_private_huge_page_is_lost<F: PteFormat>(w: &World<F>) {
-    w.mm.resize_hugetlb(DEFAULT, 3);
-    let s = w.process();
-    huge(w, &s, None, 2);
-    w.store(0, &s, page(3), 1).unwrap();
-    w.store(0, &s, AT + SIZE, 2).unwrap();
-    let child = w.adopt(s.fork().unwrap());
-    let bad = frame(&s, page(3));
-    assert_eq!(lose(&s, page(3), &[&s, &child]), Ok(SIZE));
-    w.check(&[&s, &child], &[]);
-    for space in [&s, &child] {
-        let lost = Resolution::Poisoned(DEFAULT);
-        assert_eq!(w.load(0, space, page(9)), Err(lost));
-        assert_eq!(w.load(0, space, AT + SIZE), Ok(2));
+    for &order in hugetlb::sizes::<F>() {
+        let size = order.bytes();
+        let before = w.mm.hwpoisoned();
+        w.mm.resize_hugetlb(order, 3);
+        let s = w.process();
+        huge(w, &s, order, None, 2);
+        w.store(0, &s, page(3), 1).unwrap();
+        w.store(0, &s, AT + size, 2).unwrap();
+        let child = w.adopt(s.fork().unwrap());
+        let bad = frame(&s, page(3));
+        assert_eq!(lose(&s, page(3), &[&s, &child]), Ok(size));
+        w.check(&[&s, &child], &[]);
+        for space in [&s, &child] {
+            let lost = Resolution::Poisoned(order);
+            assert_eq!(w.load(0, space, page(9)), Err(lost));
+            assert_eq!(w.load(0, space, AT + size), Ok(2));
+        }
+        assert!(is_retired(w, bad));
+        assert_eq!(
+            (w.mm.hugetlb(order).total, w.mm.hwpoisoned() - before),
+            (2, 1)
+        );
+        // A later child has the poison, too; what is dropped is new.
+        let later = w.adopt(s.fork().unwrap());
+        w.check(&[&s, &child, &later], &[]);
+        assert!(w.load(0, &later, AT).is_err());
+        s.advise(AT, size, Advice::DontNeed).unwrap();
+        assert_eq!(w.load(0, &s, page(3)), Ok(0));
+        w.check(&[&s, &child, &later], &[]);
+        drop((s, child, later));
+        assert_eq!(w.mm.hugetlb(order).free, 2);
+        w.mm.resize_hugetlb(order, 0);
     }
-    assert!(is_retired(w, bad));
-    assert_eq!((w.mm.hugetlb(DEFAULT).total, w.mm.hwpoisoned()), (2, 1));
-    // A later child has the poison, too; what is dropped is new.
-    let later = w.adopt(s.fork().unwrap());
-    w.check(&[&s, &child, &later], &[]);
-    assert!(w.load(0, &later, AT).is_err());
-    s.advise(AT, SIZE, Advice::DontNeed).unwrap();
-    assert_eq!(w.load(0, &s, page(3)), Ok(0));
-    w.check(&[&s, &child, &later], &[]);
-    drop((s, child, later));
-    assert_eq!(w.mm.hugetlb(DEFAULT).free, 2);
-    w.mm.resize_hugetlb(DEFAULT, 0);
 }
 
 fn of_a_huge_page_the_rest_can_be_read<F: PteFormat>(w: &World<F>) {
-    w.mm.resize_hugetlb(DEFAULT, 3);
-    let s = w.process();
-    let object = Object::huge(&w.mm, DEFAULT, None);
-    object.set_len(2 * SIZE);
-    huge(w, &s, Some(&object), 2);
-    w.store(0, &s, AT + (SIZE + PAGE_SIZE - 1), 3).unwrap();
-    w.store(0, &s, AT, 1).unwrap();
-    let bad = AT + SIZE + 7 * PAGE_SIZE;
-    let bad_frame = frame(&s, bad);
-    assert_eq!(lose(&s, bad, &[&s]), Ok(SIZE));
-    w.check(&[&s], &[&object]);
-    let lost = Resolution::Poisoned(DEFAULT);
-    assert_eq!(w.load(0, &s, AT + SIZE), Err(lost));
-    assert_eq!(w.load(0, &s, AT), Ok(1));
-    assert_eq!(lose(&s, bad, &[&s]), Err(Error::HwPoison));
-    let mut bytes = vec![0; 2 * SIZE as usize];
-    let intact = SIZE + 7 * PAGE_SIZE;
-    assert_eq!(object.read_at(0, &mut bytes), intact as usize);
-    assert_eq!((bytes[0], bytes[(SIZE + PAGE_SIZE) as usize - 1]), (1, 3));
-    assert_eq!(object.read_at(intact, &mut bytes), 0);
-    let behind = object.read_at(intact + PAGE_SIZE, &mut bytes);
-    assert_eq!(behind as u64, SIZE - 8 * PAGE_SIZE);
-    // It is of the file, and of the pool, until it is punched out.
-    assert_eq!(
-        (object.pages(), w.mm.hugetlb(DEFAULT).total),
-        (2 * PAGES, 3)
-    );
-    while !object.punch_step(SIZE, SIZE) {}
-    assert!(is_retired(w, bad_frame));
-    assert_eq!((object.pages(), w.mm.hugetlb(DEFAULT).total), (PAGES, 2));
-    w.check(&[&s], &[&object]);
-    assert_eq!(w.load(0, &s, AT + SIZE), Ok(0));
-    // The file ends with one.
-    assert_eq!(lose(&s, AT, &[&s]), Ok(SIZE));
-    w.check(&[&s], &[&object]);
-    drop((s, object));
-    let figures = w.mm.hugetlb(DEFAULT);
-    assert_eq!((figures.total, figures.free), (1, 1));
-    w.mm.resize_hugetlb(DEFAULT, 0);
+    for &order in hugetlb::sizes::<F>() {
+        let (size, pages) = (order.bytes(), order.pages());
+        w.mm.resize_hugetlb(order, 3);
+        let s = w.process();
+        let object = Object::huge(&w.mm, order, None);
+        object.set_len(2 * size);
+        huge(w, &s, order, Some(&object), 2);
+        w.store(0, &s, AT + (size + PAGE_SIZE - 1), 3).unwrap();
+        w.store(0, &s, AT, 1).unwrap();
+        let bad = AT + size + 7 * PAGE_SIZE;
+        let bad_frame = frame(&s, bad);
+        assert_eq!(lose(&s, bad, &[&s]), Ok(size));
+        w.check(&[&s], &[&object]);
+        let lost = Resolution::Poisoned(order);
+        assert_eq!(w.load(0, &s, AT + size), Err(lost));
+        assert_eq!(w.load(0, &s, AT), Ok(1));
+        assert_eq!(lose(&s, bad, &[&s]), Err(Error::HwPoison));
+        let mut bytes = vec![0; 2 * size as usize];
+        let intact = size + 7 * PAGE_SIZE;
+        assert_eq!(object.read_at(0, &mut bytes), intact as usize);
+        assert_eq!((bytes[0], bytes[(size + PAGE_SIZE) as usize - 1]), (1, 3));
+        assert_eq!(object.read_at(intact, &mut bytes), 0);
+        let behind = object.read_at(intact + PAGE_SIZE, &mut bytes);
+        assert_eq!(behind as u64, size - 8 * PAGE_SIZE);
+        // It is of the file, and of the pool, until it is punched out.
+        assert_eq!((object.pages(), w.mm.hugetlb(order).total), (2 * pages, 3));
+        while !object.punch_step(size, size) {}
+        assert!(is_retired(w, bad_frame));
+        assert_eq!((object.pages(), w.mm.hugetlb(order).total), (pages, 2));
+        w.check(&[&s], &[&object]);
+        assert_eq!(w.load(0, &s, AT + size), Ok(0));
+        // The file ends with one.
+        assert_eq!(lose(&s, AT, &[&s]), Ok(size));
+        w.check(&[&s], &[&object]);
+        drop((s, object));
+        let figures = w.mm.hugetlb(order);
+        assert_eq!((figures.total, figures.free), (1, 1));
+        w.mm.resize_hugetlb(order, 0);
+    }
 }
 
 fn contents_move<F: PteFormat>(w: &World<F>) {
@@ -435,32 +440,35 @@ fn a_page_of_an_object_moves<F: PteFormat>(w: &World<F>) {
 }
 
 fn huge_pages_move<F: PteFormat>(w: &World<F>) {
-    w.mm.resize_hugetlb(DEFAULT, 5);
-    let s = w.process();
-    huge(w, &s, None, 1);
-    w.store(0, &s, page(3), 4).unwrap();
-    assert_eq!(leave(&s, page(3), &[&s]), Ok(SIZE));
-    w.check(&[&s], &[]);
-    assert_eq!(w.load(1, &s, page(3)), Ok(4));
-    assert_eq!(w.store(1, &s, page(3), 5), Ok(()));
-    let figures = w.mm.hugetlb(DEFAULT);
-    assert_eq!((figures.total, figures.free), (4, 3));
-    s.unmap(AT, SIZE).unwrap();
-    let object = Object::huge(&w.mm, DEFAULT, None);
-    object.set_len(SIZE);
-    huge(w, &s, Some(&object), 1);
-    w.store(0, &s, page(7), 4).unwrap();
-    assert_eq!(leave(&s, AT, &[&s]), Ok(SIZE));
-    w.check(&[&s], &[&object]);
-    assert_eq!(w.load(1, &s, page(7)), Ok(4));
-    assert_eq!(w.mm.hugetlb(DEFAULT).total, 3);
-    // Without another one it stays.
-    w.mm.resize_hugetlb(DEFAULT, 1);
-    assert_eq!(leave(&s, AT, &[&s]), Err(Error::NoMem));
-    assert_eq!(w.load(1, &s, page(7)), Ok(4));
-    w.check(&[&s], &[&object]);
-    drop((s, object));
-    w.mm.resize_hugetlb(DEFAULT, 0);
+    for &order in hugetlb::sizes::<F>() {
+        let size = order.bytes();
+        w.mm.resize_hugetlb(order, 5);
+        let s = w.process();
+        huge(w, &s, order, None, 1);
+        w.store(0, &s, page(3), 4).unwrap();
+        assert_eq!(leave(&s, page(3), &[&s]), Ok(size));
+        w.check(&[&s], &[]);
+        assert_eq!(w.load(1, &s, page(3)), Ok(4));
+        assert_eq!(w.store(1, &s, page(3), 5), Ok(()));
+        let figures = w.mm.hugetlb(order);
+        assert_eq!((figures.total, figures.free), (4, 3));
+        s.unmap(AT, size).unwrap();
+        let object = Object::huge(&w.mm, order, None);
+        object.set_len(size);
+        huge(w, &s, order, Some(&object), 1);
+        w.store(0, &s, page(7), 4).unwrap();
+        assert_eq!(leave(&s, AT, &[&s]), Ok(size));
+        w.check(&[&s], &[&object]);
+        assert_eq!(w.load(1, &s, page(7)), Ok(4));
+        assert_eq!(w.mm.hugetlb(order).total, 3);
+        // Without another one it stays.
+        w.mm.resize_hugetlb(order, 1);
+        assert_eq!(leave(&s, AT, &[&s]), Err(Error::NoMem));
+        assert_eq!(w.load(1, &s, page(7)), Ok(4));
+        w.check(&[&s], &[&object]);
+        drop((s, object));
+        w.mm.resize_hugetlb(order, 0);
+    }
 }
 
 fn what_cannot_go<F: PteFormat>(w: &World<F>) {

@@ -183,7 +183,7 @@ impl<F: PteFormat> Case<F> {
         mutant::set(None);
         // What the panic left half done is not for ending in the usual way.
         std::mem::forget(process);
-        let seen = seen.expect_err("the mutant was not seen");
+        let seen = seen.expect_err(&format!("{mutant:?} was not seen"));
         let message = *seen.downcast::<String>().expect("a message");
         assert!(message.contains(self.rule), "{mutant:?}: {message}");
     }

@@ -2,6 +2,9 @@
 //! instance.
 
 use alloc::sync::Arc;
+use mm::addr::Order;
+use mm::arch::Machine;
+use mm::hugetlb;
 use spin::Once;
 
 /// The machine of the memory manager, which `sched/machine.rs` implements.
@@ -35,6 +38,11 @@ pub fn kernel_space() -> &'static KernelSpace {
 /// The memory manager.
 pub fn mm() -> &'static Arc<Mm> {
     kernel_space().mm()
+}
+
+/// The sizes of huge pages, smallest first.
+pub fn huge_sizes() -> &'static [Order] {
+    hugetlb::sizes::<<Hw as Machine>::Pte>()
 }
 
 /// The memory manager, or `None` while it is being made.

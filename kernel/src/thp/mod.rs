@@ -7,6 +7,7 @@ pub mod spaces;
 pub mod survey;
 
 use crate::base::machine::mm;
+use crate::fs::kinds::hugefile;
 use mm::addr::Order;
 use mm::hugetlb;
 use mm::switch::Switch;
@@ -40,13 +41,12 @@ pub fn from_command_line(settings: &[Setting]) {
     khugepaged::settings_changed();
 }
 
-/// `hugepagesz=2M`.
+/// `hugepagesz=2M`, on arm64 also `64K` and `32M`.
 fn size_by_name(value: &str) -> Option<Order> {
-    let is_called = |size: &Order| match size.bytes() >> 30 {
-        0 => value == alloc::format!("{}M", size.bytes() >> 20),
-        gigabytes => value == alloc::format!("{gigabytes}G"),
-    };
-    hugetlb::SIZES.into_iter().find(is_called)
+    hugefile::size_where(|size| match size.bytes() >> 20 {
+        0 => value == alloc::format!("{}K", size.bytes() >> 10),
+        megabytes => value == alloc::format!("{megabytes}M"),
+    })
 }
 
 /// `hugepages=N`, of the size named last.

@@ -258,17 +258,23 @@ pub fn rusage(who: i32) -> Result<Usage> {
     })
 }
 
-/// mount(2) with no data.
+/// mount(2) without options.
 pub fn mount(source: &str, target: &str, kind: &str, flags: u64) -> Result<()> {
+    mount_with(source, target, kind, flags, "")
+}
+
+/// [`mount`] with options of the file system.
+pub fn mount_with(source: &str, target: &str, kind: &str, flags: u64, options: &str) -> Result<()> {
     let (s, t, k) = (cstr(source)?, cstr(target)?, cstr(kind)?);
-    // SAFETY: the three strings end with NUL and outlive the call; no data is passed.
+    let options = cstr(options)?;
+    // SAFETY: the four strings end with NUL and outlive the call.
     check(unsafe {
         libc::mount(
             s.as_ptr(),
             t.as_ptr(),
             k.as_ptr(),
             flags as _,
-            std::ptr::null(),
+            options.as_ptr().cast(),
         )
     })
     .map(|_| ())

@@ -3,7 +3,6 @@
 use super::steps::{Shape, Step};
 use super::*;
 use mm::MapRequest;
-use mm::hugetlb::DEFAULT;
 use mm::vma::Backing;
 
 /// Pages that the pool has of its own; the others are surplus.
@@ -16,9 +15,9 @@ pub(super) fn object<F: PteFormat>(world: &World<F>, shape: Shape) -> Arc<Object
     if !shape.huge {
         return Object::new(&world.mm);
     }
-    world.mm.resize_hugetlb(DEFAULT, OWN);
-    world.mm.set_hugetlb_overcommit(DEFAULT, u64::MAX);
-    Object::huge(&world.mm, DEFAULT, None)
+    world.mm.resize_hugetlb(shape.order(), OWN);
+    world.mm.set_hugetlb_overcommit(shape.order(), u64::MAX);
+    Object::huge(&world.mm, shape.order(), None)
 }
 
 /// Fills the holes of an object of huge pages: a private mapping would have them for itself from
@@ -44,9 +43,9 @@ impl<F: PteFormat> Bench<F> {
             Backing::Object { object, offset, .. } => (Some(object.clone()), *offset),
         };
         if !request.flags.contains(VmaFlags::SHARED) {
-            let mm = &self.world.mm;
+            let (mm, order) = (&self.world.mm, self.shape.order());
             request.backing = Backing::Object {
-                object: Object::huge_private(mm, DEFAULT, below, process.root()),
+                object: Object::huge_private(mm, order, below, process.root()),
                 offset,
                 file: None,
             };

@@ -1,10 +1,13 @@
 //! The walks: what each case is like, how many there are, and that nothing is left behind.
 
-use super::steps::{HUGE, LARGE, MIDDLE, SMALL, Shape, Step, begin, sizes, step};
+use super::steps::{
+    HUGE, LARGE, LARGE_HUGE, MIDDLE, SMALL, SMALL_HUGE, Shape, Step, begin, sizes, step,
+};
 use super::*;
 use crate::common::seeds;
 use arch_sim::Hole;
 use ktest::settings;
+use mm::hugetlb;
 use mm::thp::controls::{ShmemSize, SizeEnabled};
 use proptest::prelude::*;
 
@@ -124,7 +127,7 @@ struct Walk {
     steps: usize,
 }
 
-const WALKS: [Walk; 4] = [
+const WALKS: [Walk; 6] = [
     Walk {
         shape: SMALL,
         cases: 200,
@@ -149,12 +152,27 @@ const WALKS: [Walk; 4] = [
         frames: 40960,
         steps: 100,
     },
+    Walk {
+        shape: SMALL_HUGE,
+        cases: 40,
+        frames: 4096,
+        steps: 100,
+    },
+    Walk {
+        shape: LARGE_HUGE,
+        cases: 2,
+        frames: 40 << 13,
+        steps: 60,
+    },
 ];
 
 impl Walk {
     /// Plays walks of one seed, with switches that are set at boot.
     fn play<F: PteFormat>(&self, seed: u64, words: &str) {
         let shape = self.shape;
+        if shape.huge && !hugetlb::sizes::<F>().contains(&shape.order()) {
+            return;
+        }
         let steps = (
             begin(shape),
             prop::collection::vec(step(shape), 1..self.steps),
@@ -187,6 +205,8 @@ play! {
     middle: 1;
     large: 2;
     huge: 3;
+    small_huge: 4;
+    large_huge: 5;
 }
 
 /// Walks with the code of a lab.
@@ -216,7 +236,7 @@ mod lab {
 
 /// Walks under each line of a set of settings in which each two of different switches meet.
 fn in_pairs<F: PteFormat>(contpte: bool) {
-    let fewer = [8, 12, 4, 0];
+    let fewer = [8, 12, 4, 0, 4, 0];
     let walks = WALKS.into_iter().zip(fewer);
     let walks: Vec<Walk> = walks.map(|(walk, cases)| Walk { cases, ..walk }).collect();
     seeds::each(0, |seed| {

@@ -2,6 +2,7 @@
 
 use crate::common::RW;
 use mm::Advice;
+use mm::addr::Order;
 use mm::switch::Switch;
 use mm::vma::Prot;
 use proptest::prelude::*;
@@ -45,13 +46,29 @@ pub const LARGE: Shape = Shape {
     most: 36,
     huge: false,
 };
-/// Huge pages.
+/// Huge pages of 2 MiB.
 pub const HUGE: Shape = Shape {
     unit: 512,
     pages: 6,
     most: 4,
     huge: true,
 };
+/// Huge pages of 64 KiB.
+pub const SMALL_HUGE: Shape = Shape { unit: 16, ..HUGE };
+/// Huge pages of 32 MiB.
+pub const LARGE_HUGE: Shape = Shape {
+    unit: 16 * 512,
+    pages: 4,
+    most: 3,
+    ..HUGE
+};
+
+impl Shape {
+    /// The order of what the steps call a page.
+    pub fn order(&self) -> Order {
+        Order(self.unit.ilog2() as u8)
+    }
+}
 
 /// Where a mapping's pages come from.
 #[derive(Clone, Copy, Debug)]

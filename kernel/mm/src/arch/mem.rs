@@ -48,6 +48,11 @@ impl Series {
     /// All zero.
     pub const ZERO: Series = Series { raw: 0, step: 0 };
 
+    /// All alike.
+    #[inline(always)]
+    pub const fn same(raw: u64) -> Series {
+        Series { raw, step: 0 }
+    }
     /// The entry at `index`.
     #[inline(always)]
     pub const fn at(self, index: usize) -> u64 {

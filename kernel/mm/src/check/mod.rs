@@ -5,10 +5,9 @@
 mod pools;
 mod references;
 
-use crate::addr::{Pfn, VirtAddr, VirtRange};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind, buddy};
-use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::Mm;
 use crate::object::Object;
 use crate::own::{MmId, Owner};
@@ -198,7 +197,7 @@ impl<M: Machine> Tally<'_, M> {
                 self.object(object);
                 self.object(object.file_object());
             }
-            self.huge_markers(vma, root);
+            self.huge_pages(vma, root);
             root.for_each_leaf(vma.range, &mut |leaf| {
                 in_vmas += leaf.pages;
                 let table = (leaf.sharers != 0).then(|| root.shared_table(leaf.va));
@@ -266,8 +265,9 @@ impl<M: Machine> Tally<'_, M> {
         );
     }
 
-    /// Markers of huge pages are those of whole ones.
-    fn huge_markers(&self, vma: &Vma<M>, root: Node<'_, M>) {
+    /// What is mapped of a huge page is all of it, of one folio in order, and so are markers, and
+    /// the write protection of userfaultfd.
+    fn huge_pages(&self, vma: &Vma<M>, root: Node<'_, M>) {
         let Some(order) = vma.huge_order() else {
             return;
         };
@@ -275,16 +275,25 @@ impl<M: Machine> Tally<'_, M> {
         while let Some(page) =
             rest.intersection(&VirtRange::new(rest.start, rest.start + order.bytes()))
         {
-            let (mut markers, mut kinds) = (0, [None; 2]);
+            let (mut found, mut first) = (0, None);
             root.for_each_leaf(page, &mut |leaf| {
                 let marker = Marker::of(leaf.attrs);
-                markers += u64::from(marker.is_some());
-                kinds = [kinds[0].or(marker), marker];
+                let at = marker.map_or((leaf.va - page.start) / PAGE_SIZE, |_| 0);
+                let what = (
+                    leaf.pfn.0.wrapping_sub(at),
+                    marker,
+                    leaf.attrs & Attrs::UFFD_WP,
+                );
+                assert_eq!(
+                    *first.get_or_insert(what),
+                    what,
+                    "the huge page at {page:?}"
+                );
+                found += leaf.pages;
             });
             assert!(
-                markers == 0 || markers == order.pages() && kinds[0] == kinds[1],
-                "{markers} markers of the huge page at {:?}: {kinds:?}",
-                page.start
+                found == 0 || found == order.pages(),
+                "{found} pages of the huge page at {page:?}",
             );
             rest.start = page.end;
         }
@@ -300,9 +309,16 @@ impl<M: Machine> Tally<'_, M> {
             leaf.va
         );
         assert!(
-            order.is_none_or(|order| order == meta.order() && leaf.pages == order.pages()),
-            "{:?} maps a part of {head:?} ({meta:?})",
+            order.is_none_or(|order| order == meta.order()),
+            "{:?} maps {head:?} ({meta:?}), of another size",
             leaf.va
+        );
+        let Some(start) = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE) else {
+            panic!("{:?} maps a part of {head:?}", leaf.va);
+        };
+        assert!(
+            order.is_none_or(|order| VirtAddr(start).is_aligned(order.bytes())),
+            "{head:?} ({meta:?}) is mapped askew, at {start:#x}"
         );
     }
 
@@ -358,7 +374,7 @@ impl<M: Machine> Tally<'_, M> {
             return;
         };
         self.huge_leaf(vma, leaf, head);
-        let references = leaf.pages.min(LEAF_REFERENCES);
+        let references = leaf.pages;
         *self.refs.entry(head).or_default() += references;
         match kind {
             Kind::Anon => {

@@ -3,13 +3,13 @@
 use super::Tally;
 use crate::arch::Machine;
 use crate::frame::Kind;
-use crate::hugetlb::SIZES;
+use crate::hugetlb::sizes;
 
 impl<M: Machine> Tally<'_, M> {
     /// Checks that each pool has its free pages and those in use, and that what it holds back was
     /// reserved.
     pub(super) fn pools(&self) {
-        for order in SIZES {
+        for &order in sizes::<M::Pte>() {
             let figures = self.mm.hugetlb(order);
             for page in self.mm.free_huge_pages(order) {
                 let meta = self.mm.frames().get(page);

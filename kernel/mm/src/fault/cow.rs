@@ -66,12 +66,15 @@ impl<M: Machine> Fault<'_, M> {
         cursor: &mut Cursor<'_, M>,
         leaf: &Leaf,
     ) -> Result<Pfn, Stop> {
+        let huge = self.vma.flags.contains(VmaFlags::HUGETLB);
         match self.verdict(leaf) {
             Verdict::Reuse(reach) => {
                 self.mm.count(Event::CowReused, 1);
                 self.touch(cursor, leaf, reach);
                 Ok(leaf.pfn)
             }
+            Verdict::ReusePinned if huge => Ok(self.reuse_huge(cursor, leaf)),
+            Verdict::Copy if huge => self.copy_huge(cursor, leaf),
             Verdict::ReusePinned => self.reuse_pinned(cursor, *leaf),
             Verdict::Copy => self.copy(cursor, *leaf),
         }
@@ -80,9 +83,6 @@ impl<M: Machine> Fault<'_, M> {
     /// Replaces the page by a private copy; the old one is freed after the flush.
     fn copy(mut self, cursor: &mut Cursor<'_, M>, mut old: Leaf) -> Result<Pfn, Stop> {
         if old.level != Level::Pte {
-            if self.vma.flags.contains(VmaFlags::HUGETLB) {
-                return self.copy_huge(cursor, &old);
-            }
             if self.is_huge_zero(&old) && self.orders().contains(PMD_ORDER) {
                 return Err(Stop::Wants(PMD_ORDER));
             }
@@ -110,9 +110,6 @@ impl<M: Machine> Fault<'_, M> {
     #[cold]
     fn reuse_pinned(mut self, cursor: &mut Cursor<'_, M>, mut leaf: Leaf) -> Result<Pfn, Stop> {
         if leaf.level != Level::Pte {
-            if self.vma.flags.contains(VmaFlags::HUGETLB) {
-                return Ok(self.reuse_huge(cursor, &leaf));
-            }
             leaf = self.page_alone(cursor)?;
         }
         self.mm.count(Event::CowReused, 1);

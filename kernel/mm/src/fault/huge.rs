@@ -4,8 +4,8 @@
 use super::file::absent;
 use super::resolve::{Fault, Reach, Stop};
 use super::{Access, Resolution};
-use crate::addr::{PAGE_SIZE, Pfn};
-use crate::arch::{Attrs, Level, Machine, PhysMem};
+use crate::addr::{Order, PAGE_SIZE, Pfn};
+use crate::arch::{Attrs, Machine, PhysMem};
 use crate::folio::Folio;
 use crate::hugetlb::level_of;
 use crate::manager::OutOfMemory;
@@ -39,14 +39,14 @@ impl<M: Machine> Fault<'_, M> {
     #[cold]
     pub(super) fn huge_page(self, cursor: &mut Cursor<'_, M>, filled: Filled) -> Result<Pfn, Stop> {
         let (object, index) = self.huge_place()?;
-        let level = level_of(object.huge_order().unwrap_or_default());
-        cursor.prepare(level)?;
+        let order = object.huge_order().unwrap_or_default();
+        cursor.prepare(level_of(order))?;
         let page = match self.vma.shared() {
             true => object
                 .huge_page(index)?
                 .ok_or_else(|| absent(&object, index))?,
             false => match object.below(index) {
-                Below::HwPoison => return Err(Resolution::Poisoned(level.order()).into()),
+                Below::HwPoison => return Err(Resolution::Poisoned(order).into()),
                 Below::End => return Err(Resolution::Bus.into()),
                 Below::Page(page) if self.access != Access::Write => page,
                 below => {
@@ -55,9 +55,9 @@ impl<M: Machine> Fault<'_, M> {
                 }
             },
         };
-        gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_leaf());
+        gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_huge(order));
         cursor.install_huge_object(page.into_pfn(), filled.attrs(self.attrs()));
-        self.rss.add(self.vma, 0, level.order().pages());
+        self.rss.add(self.vma, 0, order.pages());
         Ok(self.page_of_leaf(cursor))
     }
 
@@ -66,13 +66,13 @@ impl<M: Machine> Fault<'_, M> {
     #[cold]
     pub(super) fn copy_huge(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, Stop> {
         let (object, index) = self.huge_place()?;
-        let from = self.mm.frames().head(old.pfn);
+        let from = self.mm.frames().folio(old.pfn);
         let page = object.huge_copy(index, cursor.root());
         let page = page.map_err(|OutOfMemory| Resolution::Bus)?;
-        self.fill_from(&page, from, old.level);
+        self.fill_from(&page, from.head, from.order);
         // The old one is mapped up to the flush.
         gathered(self.mm, self.id, |gather| {
-            cursor.edit(gather).take_huge();
+            cursor.edit(gather).take_huge_page();
             gather.flush();
             cursor.install_huge(page, self.attrs(), &self.id.owner);
         });
@@ -108,15 +108,14 @@ impl<M: Machine> Fault<'_, M> {
         };
         let order = object.huge_order().unwrap_or_default();
         if let (Ok(page), Some(from)) = (&page, &from) {
-            self.fill_from(page, from.pfn(), level_of(order));
+            self.fill_from(page, from.pfn(), order);
         } else if let Ok(page) = &page {
             self.mm.zero(page.pfn(), order);
         }
         from.into_iter().for_each(|from| from.free(self.mm));
         page.map_err(|OutOfMemory| Resolution::Bus.into())
     }
-    fn fill_from(&self, page: &Folio, from: Pfn, level: Level) {
-        let order = level.order();
+    fn fill_from(&self, page: &Folio, from: Pfn, order: Order) {
         self.mm.count(Event::Copied, order.pages());
         self.mm.machine().mem().copy(from, page.pfn(), order);
     }
@@ -128,9 +127,9 @@ impl<M: Machine> Fault<'_, M> {
             // The first write decides between copy and reuse.
             _ => attrs - Attrs::WRITE,
         };
-        gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_leaf());
-        cursor.install_huge(page, filled.attrs(attrs), &self.id.owner);
         let order = self.vma.huge_order().unwrap_or_default();
+        gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_huge(order));
+        cursor.install_huge(page, filled.attrs(attrs), &self.id.owner);
         self.rss.add(self.vma, 0, order.pages());
         self.page_of_leaf(cursor)
     }

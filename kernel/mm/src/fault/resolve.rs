@@ -294,7 +294,8 @@ impl<M: Machine> Fault<'_, M> {
             cursor.edit(&mut gather).reuse_around(leaf, area);
         }
         if tracked && self.access == Access::Write {
-            cursor.edit(&mut gather).write_tracked(bits);
+            let huge = self.vma.flags.contains(VmaFlags::HUGETLB);
+            cursor.edit(&mut gather).write_tracked(bits, huge);
         } else {
             cursor.edit(&mut gather).add_bits(bits, area);
         }

@@ -224,9 +224,9 @@ impl<M: Machine> Marked<'_, M> {
         if page.is_some_and(|(object, index)| !object.covers(index)) {
             return Err(Resolution::Bus);
         }
-        match self.is_huge() {
-            true => self.cursor.take_markers(),
-            false => self.cursor.take_marker(),
+        match self.vma.huge_order() {
+            Some(order) => self.cursor.take_markers(order),
+            None => self.cursor.take_marker(),
         }
         Ok(())
     }
@@ -281,7 +281,11 @@ impl<M: Machine> Marked<'_, M> {
     fn unprotect(&mut self, leaf: &Leaf) -> Result<(), Resolution> {
         let huge = self.is_huge();
         gathered(self.cursor.mm(), self.id, |gather| {
-            if leaf.level == Level::Pmd && !huge {
+            if huge {
+                self.cursor.edit(gather).uffd_unprotect_huge();
+                return Ok(());
+            }
+            if leaf.level == Level::Pmd {
                 self.cursor.edit(gather).open()?;
             }
             self.cursor.edit(gather).uffd_unprotect();

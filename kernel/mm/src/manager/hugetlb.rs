@@ -6,23 +6,26 @@ use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::hugetlb::Figures;
 use crate::hugetlb::pool::Account;
+use crate::hugetlb::{Figures, Pool};
 use alloc::vec::Vec;
 
 impl<M: Machine> Mm<M> {
+    fn pool(&self, order: Order) -> &Pool {
+        self.hugetlb.of::<M::Pte>(order)
+    }
     /// The figures of the pool of this size.
     pub fn hugetlb(&self, order: Order) -> Figures {
-        self.hugetlb.of(order).lock().figures()
+        self.pool(order).lock().figures()
     }
     /// Sets the most surplus pages (nr_overcommit_hugepages).
     pub fn set_hugetlb_overcommit(&self, order: Order, most: u64) {
-        self.hugetlb.of(order).lock().set_overcommit(most);
+        self.pool(order).lock().set_overcommit(most);
     }
     /// Sets the size of a pool (nr_hugepages), as far as memory, and what is used of it, allow.
     /// Pages in use above the size become surplus. The caller holds no lock.
     pub fn resize_hugetlb(&self, order: Order, pages: u64) {
-        let pool = self.hugetlb.of(order);
+        let pool = self.pool(order);
         while !pool.lock().adopt_surplus(pages) {
             if self.add_huge(order, false).is_err() || self.machine().breathe() {
                 break;
@@ -41,7 +44,7 @@ impl<M: Machine> Mm<M> {
 
     /// Reserves pages, with surplus ones if need be; or none.
     pub(crate) fn reserve_huge(&self, order: Order, pages: u64) -> Result<(), OutOfMemory> {
-        let pool = self.hugetlb.of(order);
+        let pool = self.pool(order);
         loop {
             let missing = match pool.lock().reserve(pages) {
                 Ok(()) => return Ok(()),
@@ -58,13 +61,13 @@ impl<M: Machine> Mm<M> {
     /// Takes back a promise of pages.
     pub(crate) fn unreserve_huge(&self, order: Order, pages: u64) {
         if pages != 0 {
-            self.hugetlb.of(order).lock().unreserve(pages);
+            self.pool(order).lock().unreserve(pages);
             self.drop_surplus(order);
         }
     }
     /// Gives surplus pages that nobody asks for to the allocator.
     fn drop_surplus(&self, order: Order) {
-        let drop_one = || self.hugetlb.of(order).lock().drop_surplus();
+        let drop_one = || self.pool(order).lock().drop_surplus();
         core::iter::from_fn(drop_one).for_each(|page| self.free_huge(page));
     }
 
@@ -75,7 +78,7 @@ impl<M: Machine> Mm<M> {
         kind: Kind,
         reserved: bool,
     ) -> Result<Pfn, OutOfMemory> {
-        let pool = self.hugetlb.of(order);
+        let pool = self.pool(order);
         let page = loop {
             if let Some(page) = pool.lock().take(reserved) {
                 break page;
@@ -104,18 +107,18 @@ impl<M: Machine> Mm<M> {
         let order = meta.order();
         assert!(meta.refs() == 0, "{page:?} has references: {meta:?}");
         if meta.has_hwpoison() {
-            self.hugetlb.of(order).lock().lose();
+            self.pool(order).lock().lose();
             self.dissolve_huge(page, order);
             return false;
         }
         meta.set(Kind::Hugetlb, order);
-        let surplus = give(&mut self.hugetlb.of(order).lock(), page);
+        let surplus = give(&mut self.pool(order).lock(), page);
         surplus.map(|page| self.free_huge(page)).is_none()
     }
 
     /// Allocates a page for a pool.
     fn add_huge(&self, order: Order, surplus: bool) -> Result<(), OutOfMemory> {
-        let pool = self.hugetlb.of(order);
+        let pool = self.pool(order);
         if surplus && !pool.lock().may_add_surplus() {
             return Err(OutOfMemory);
         }
@@ -136,7 +139,7 @@ impl<M: Machine> Mm<M> {
     }
     /// The free pages of a pool, for [`crate::check`].
     pub(crate) fn free_huge_pages(&self, order: Order) -> Vec<Pfn> {
-        self.hugetlb.of(order).lock().free().to_vec()
+        self.pool(order).lock().free().to_vec()
     }
     /// Gives a page that is in no pool any more to the allocator.
     fn free_huge(&self, page: Pfn) {

@@ -59,7 +59,7 @@ pub struct Mm<M: Machine> {
     /// Frames out of use, or to be.
     hwpoisoned: AtomicU64,
     // Each some hundred bytes: behind a pointer, all other words are near the first.
-    hugetlb: Box<Pools>,
+    hugetlb: Pools,
     asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
     ids: Box<Apart<Lock<Ids, { rank::MM_ID }>>>,
     zero_page: Pfn,
@@ -137,7 +137,7 @@ impl<M: Machine> Mm<M> {
             switches,
             pins: AtomicU64::new(0),
             hwpoisoned: AtomicU64::new(0),
-            hugetlb: Box::new(Pools::new()),
+            hugetlb: Pools::new::<M::Pte>(),
             asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
             ids: Box::new(Apart(Lock::new(Ids::new()))),
             cpus: (0..cpus).map(|_| Loaded::default()).collect(),

@@ -3,7 +3,6 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
-use crate::hugetlb::LEAF_REFERENCES;
 use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, Marker, step};
 use crate::vma::{Vma, VmaFlags};
@@ -81,6 +80,7 @@ impl<M: Machine> AddressSpace<M> {
                 continue;
             };
             let tracked = vma.flags.contains(VmaFlags::TRACKED);
+            let huge = vma.flags.contains(VmaFlags::HUGETLB);
             let absent = PageInfo {
                 mapped: true,
                 soft_dirty: !tracked,
@@ -96,6 +96,7 @@ impl<M: Machine> AddressSpace<M> {
                         tracks_writes: absent.tracks_writes,
                         ..self.describe(&leaf)
                     };
+                    info.huge |= huge && info.present;
                     for into in &mut words[index(leaf.va)..][..leaf.pages as usize] {
                         *into = word(&info);
                         info.pfn += 1;
@@ -116,15 +117,15 @@ impl<M: Machine> AddressSpace<M> {
                 ..PageInfo::default()
             };
         }
-        let Block { head, kind, .. } = self.mm.frames().folio(leaf.pfn);
+        let Block { head, kind, order } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
             Kind::Anon => self.mm.owns(&self.id.owner, leaf),
             // The object's own reference and this leaf's; of a large folio the mean of both.
             Kind::Object => {
                 let meta = self.mm.frames().get(head);
                 match (meta.is_hugetlb(), meta.refs()) {
-                    (true, refs) => refs == 1 + LEAF_REFERENCES,
-                    (false, refs) => refs <= 2 * meta.order().pages(),
+                    (true, refs) => refs == 1 + order.pages(),
+                    (false, refs) => refs <= 2 * order.pages(),
                 }
             }
             _ => false,

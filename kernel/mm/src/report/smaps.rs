@@ -3,7 +3,6 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Block, Kind};
-use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::Mm;
 use crate::own::Owner;
 use crate::space::{AddressSpace, FolioUse, Smaps};
@@ -106,23 +105,26 @@ impl<M: Machine> Tally<'_, M> {
             // The zero page.
             return;
         }
-        if leaf.level != Level::Pte && self.mm.frames().get(head).is_hugetlb() {
-            return self.hugetlb(leaf, head, kind);
-        }
-        if kind == Kind::Anon && order != Order(0) {
-            self.enter(leaf, head, order);
-            self.large(leaf, order);
-        } else {
-            self.walk.leave();
-            self.single(leaf, head, kind);
+        match kind {
+            Kind::Anon if order != Order(0) => {
+                self.enter(leaf, head, order);
+                self.large(leaf, order);
+            }
+            _ if order != Order(0) && self.mm.frames().get(head).is_hugetlb() => {
+                self.hugetlb(leaf, head, order, 1);
+            }
+            _ => {
+                self.walk.leave();
+                self.single(leaf, head, kind);
+            }
         }
     }
 
-    /// A huge page, which counts in nothing else.
+    /// A huge page, or a part of it, which counts in nothing else; `others` are references to it
+    /// that are no mappings.
     #[cold]
-    fn hugetlb(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
-        let others = u64::from(kind == Kind::Object);
-        let shared = self.mm.references(head) - others > LEAF_REFERENCES;
+    fn hugetlb(&mut self, leaf: &Leaf, head: Pfn, order: Order, others: u64) {
+        let shared = self.mm.references(head) - others > order.pages();
         let out = &mut self.walk.out;
         *match shared {
             true => &mut out.shared_hugetlb,
@@ -183,6 +185,9 @@ impl<M: Machine> Tally<'_, M> {
             return;
         }
         self.walk.leave();
+        if self.mm.frames().get(head).is_hugetlb() {
+            return self.hugetlb(leaf, head, order, 0);
+        }
         let own = Leaf {
             sharers: 0,
             ..*leaf

@@ -65,20 +65,22 @@ impl<M: Machine> Locked<'_, M> {
         found == references && references > 0
     }
 
-    /// Where this space maps a private folio of one leaf, which it does once at most. Searches
-    /// beyond the last known address only if it is not there.
+    /// Where this space maps a private folio, a single page or a huge one, which it does once at
+    /// most. Searches beyond the last known address only if it is not there.
     pub(crate) fn place_of(&self, head: Pfn) -> Option<VirtAddr> {
         let meta = self.mm().frames().get(head);
         let near = user_pages::<M>(meta.anon().index().start(), meta.order().bytes());
         let mut found = None;
         if let Some(range) = near {
-            self.mappings_in(range, head, &mut |leaf| found = Some(leaf.va));
+            self.mappings_in(range, head, &mut |leaf| {
+                found.get_or_insert(leaf.va);
+            });
         }
         if found.is_none() {
             let of_folio = maps(self.mm(), head);
             self.private_leaves(&mut |leaf| {
                 if of_folio(&leaf) {
-                    found = Some(leaf.va);
+                    found.get_or_insert(leaf.va);
                 }
             });
         }

@@ -68,12 +68,6 @@ impl<'a, M: Machine> Change<'_, '_, 'a, M> {
         }
     }
 
-    /// Makes the PMD entry free for the leaf of a huge page, of which there are markers at most.
-    pub fn clear_for_leaf(self) {
-        self.cursor.take_markers();
-        self.remove_empty_table();
-    }
-
     /// Adds `bits` to the leaf, or to all entries of a folded block, so that it stays folded; the
     /// gather owes the flush. `area` is the VMA's range, which a block may cross.
     pub fn add_bits(mut self, bits: Attrs, area: VirtRange) {
@@ -96,8 +90,11 @@ impl<'a, M: Machine> Change<'_, '_, 'a, M> {
     }
 
     /// Adds `bits` to the leaf and clears its soft-dirty mark after a tracked write; of a folded
-    /// block, this page alone changes.
-    pub fn write_tracked(mut self, bits: Attrs) {
+    /// block, this page alone changes, of a huge page all of it.
+    pub fn write_tracked(mut self, bits: Attrs, huge: bool) {
+        if huge {
+            return self.modify_huge(|attrs| (attrs - Attrs::TRACKED) | bits);
+        }
         let (va, node) = (self.cursor.va, self.cursor.node);
         let level = node.level;
         if level == Level::Pte {

@@ -7,7 +7,6 @@ use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::Block;
 use crate::frame::zone::Reserve;
-use crate::hugetlb::LEAF_REFERENCES;
 use crate::manager::{Mm, OutOfMemory};
 use crate::own::{By, Owner};
 use crate::sync::{BitGuard, rank};
@@ -271,20 +270,6 @@ impl<'a, M: Machine> Cursor<'a, M> {
             Order(0) => self.install_anon(folio, attrs, owner),
             _ => self.install_folio(folio, order, attrs, owner),
         }
-    }
-    /// Maps a fresh private huge page at the absent entry of its level, which the cursor is at.
-    pub fn install_huge(&mut self, page: Folio, attrs: Attrs, owner: &Owner) {
-        let (pfn, order) = (page.into_pfn(), self.node.level.order());
-        let start = self.va.align_down(order.bytes());
-        self.mm()
-            .begin(Block::anon(pfn, order), owner, start, By::Leaf);
-        self.write_huge(pfn, attrs);
-    }
-    /// Maps a huge page of an object, to which there is one reference, in the same way.
-    pub fn install_huge_object(&mut self, pfn: Pfn, attrs: Attrs) {
-        let meta = self.mm().frames().get(pfn);
-        meta.get_refs(LEAF_REFERENCES - 1);
-        self.write_huge(pfn, attrs);
     }
     /// Maps those of `n` pages of an object's folio, with a reference for each, whose entries in
     /// this table are absent; the first is at `va`. Returns how many.

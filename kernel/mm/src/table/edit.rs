@@ -4,7 +4,7 @@ use super::PageTable;
 use super::node::{Node, Present, PteTable};
 use super::walk::Leaves;
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Attrs, Machine};
+use crate::arch::{Attrs, Machine, PteFormat};
 use crate::frame::Kind;
 use crate::manager::Mm;
 use crate::stat::Event;
@@ -89,20 +89,21 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
 /// Takes the leaf for `va` out of a table above the PTE level.
 pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mut Gather<'_, M>) {
     let (mm, level) = (node.mm, node.level);
-    let Some(Present { pfn: folio, .. }) = node.take_leaf(node.index(va)) else {
+    let Some(Present { pfn: first, .. }) = node.take_leaf(node.index(va)) else {
         unreachable!("a leaf goes only under the lock of its space");
     };
     node.lost(1);
-    let meta = mm.frames().get(folio);
-    match meta.kind() {
-        _ if meta.is_hugetlb() => {}
-        Kind::Anon => mm.pmd_unmapped(),
-        Kind::Object => mm.shmem_unmapped(),
+    let mut folio = first;
+    match mm.frames().get(first).kind_order_hugetlb() {
+        (Kind::Anon, _, false) => mm.pmd_unmapped(),
+        (Kind::Object, _, false) => mm.shmem_unmapped(),
+        // Of a huge page with several leaves, and not the first.
+        (Kind::Reserved, ..) if M::Pte::CONTIG_ORDER.is_some() => folio = mm.frames().head(first),
         _ => {}
     }
     let removed = Removed {
         folio,
-        first: folio,
+        first,
         pages: level.order().pages() as u32,
         level,
     };

@@ -8,12 +8,13 @@
 //! - Its table is not shared by a fork (`share`): its VMA has `VmaFlags::GUARDED`.
 
 use super::edit::Edit;
+use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
 use super::{Budget, Cursor, budget, share};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Level, Machine, PhysMem};
+use crate::arch::{Level, Machine};
 use crate::manager::OutOfMemory;
 use core::convert::Infallible;
 
@@ -32,9 +33,13 @@ impl<M: Machine> Edit<'_, '_, M> {
         budget.take(budget::TABLE + range.pages() as u32);
         Ok(())
     }
-    /// Installs poison in the same way, in the place of a page or of a huge page.
+    /// Installs poison in the same way, in the place of a page or of a huge page, which may have
+    /// several PMD entries.
     pub fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
-        self.markers(range, Marker::Poison)
+        for part in by_pmd(range) {
+            Cursor::new(self.mm(), self.space, part.start).prepare(Level::Pte)?;
+        }
+        by_pmd(range).try_for_each(|part| self.markers(part, Marker::Poison))
     }
     fn markers(&mut self, range: VirtRange, marker: Marker) -> Result<(), OutOfMemory> {
         let mut cursor = Cursor::new(self.mm(), self.space, range.start);
@@ -49,7 +54,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         let Ok(stopped) = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
             budget.take_leaves(&leaves);
             if let Some(table) = leaves.ptes().filter(|_| !leaves.shared) {
-                table.unguard(leaves.part);
+                table.remove_markers(leaves.part, |marker| marker == Marker::Guard);
             }
             Ok::<_, Infallible>(())
         });
@@ -65,18 +70,8 @@ impl<M: Machine> PteTable<'_, M> {
             self.all_absent(span.start, span.len()),
             "{part:?} is mapped"
         );
-        for index in span {
-            self.write_leaf(index, self.mm.zero_page(), marker.attrs());
-        }
+        self.write_same(span.start, span.len(), self.mm.zero_page(), marker.attrs());
         self.gained(part.pages() as u32);
         share::note_zeros(self);
-    }
-
-    /// Clears the guards in `part`. No CPU has them in its TLB.
-    fn unguard(self, part: VirtRange) {
-        let is_guard = |index: &usize| is_guard::<M>(self.mem().load(self.frame, *index));
-        let guards = self.indices(part).filter(is_guard);
-        let removed = guards.map(|index| self.clear(index)).count();
-        self.lost(removed as u32);
     }
 }

@@ -14,6 +14,7 @@ mod detach;
 mod edit;
 mod fork;
 mod guard;
+mod huge;
 pub mod kernel;
 mod leaf;
 mod marker;

@@ -5,7 +5,7 @@ use super::edit::Edit;
 use super::node::{Node, Present, PteTable};
 use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
@@ -56,7 +56,12 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         let index = Level::Pmd.index(va);
         // Huge pages stay whole: what would change a part of one is refused before.
         let splits = |pmd: &Node<'_, M>| match pmd.entry(index) {
-            Entry::Leaf { pfn, .. } => !mm.frames().get(pfn).is_hugetlb(),
+            Entry::Leaf { pfn, .. } => {
+                let meta = mm.frames().get(pfn);
+                // A leaf of a huge page with several maps tails.
+                let is_tail = M::Pte::CONTIG_ORDER.is_some() && meta.kind() == Kind::Reserved;
+                !meta.is_hugetlb() && !is_tail
+            }
             _ => false,
         };
         let Some(pmd) = pmd.filter(splits) else {

@@ -8,11 +8,12 @@
 //! PMD, has it as a whole, and is taken apart before one of its pages loses it.
 
 use super::edit::{Edit, Entries};
+use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::PteTable;
 use super::walk::{leaf_tables, some_leaf_tables};
 use super::{Budget, Change, Cursor, Leaf, Zap, share};
-use crate::addr::{VirtAddr, VirtRange};
+use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
@@ -20,7 +21,11 @@ use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::thp::{PMD_ORDER, policy::block};
+use arrayvec::ArrayVec;
 use core::convert::Infallible;
+
+/// Leaves of a huge page above the PTEs: 16 at most.
+const TABLES: usize = 16;
 
 /// Other markers stay as they are.
 fn protected(attrs: Attrs) -> Attrs {
@@ -35,28 +40,29 @@ fn unprotected(attrs: Attrs) -> Attrs {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Write-protects each page of `range` within the budget; with `empty` also what is not mapped.
-    /// Returns where the rest begins, if any. No PMD leaf crosses an end of the range. Out of
-    /// memory: the start of the range may be protected already.
+    /// Write-protects each page of `range`, of 2^`order` single ones, within the budget; with
+    /// `empty` also what is not mapped. Returns where the rest begins, if any. No PMD leaf crosses
+    /// an end of the range. Out of memory: the start of the range may be protected already.
     pub fn uffd_protect_some(
         &mut self,
         range: VirtRange,
+        order: Order,
         empty: bool,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let mut rest = range;
-        while let Some(piece) = rest.intersection(&block(rest.start, PMD_ORDER)) {
+        while let Some(piece) = rest.intersection(&block(rest.start, order.max(PMD_ORDER))) {
             if budget.is_spent() {
                 return Ok(Some(rest.start));
             }
             if empty {
-                self.prepare_markers(piece.start)?;
+                by_pmd(piece).try_for_each(|part| self.prepare_markers(part.start))?;
             }
             leaf_tables(self.root(), piece, &mut |mut leaves| {
                 budget.take_leaves(&leaves);
                 self.own(&mut leaves)?;
                 match leaves.ptes() {
-                    Some(table) => self.entries(table).uffd_protect(piece, empty),
+                    Some(table) => self.entries(table).uffd_protect(leaves.part, empty),
                     None => self.modify_leaf(&leaves, protected),
                 }
                 Ok(())
@@ -99,16 +105,16 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         zap: &mut Zap,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let mut rest = range;
-        while let Some(piece) = rest.intersection(&block(rest.start, PMD_ORDER)) {
+        while let Some(piece) = rest.intersection(&self.folio_block(rest.start)) {
             if zap.budget.is_spent() {
                 return Ok(Some(rest.start));
             }
             let protected = self.protected_in(piece);
-            let table = match self.root().pte_table(piece.start) {
+            let mut tables = ArrayVec::<Pfn, TABLES>::new();
+            if protected[0] && self.root().pte_table(piece.start).is_none() {
                 // A huge page, which is protected as a whole.
-                None if protected[0] => Some(self.mm().alloc_table(Reserve::User)?),
-                _ => None,
-            };
+                self.alloc_tables(by_pmd(piece).count(), &mut tables)?;
+            }
             let mut now = Zap {
                 keep_tables: true,
                 budget: Budget::UNLIMITED,
@@ -117,20 +123,51 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             let stopped = self.zap_some(piece, &mut now);
             debug_assert!(stopped.is_none(), "without a limit nothing is left");
             (zap.anon, zap.object) = (now.anon, now.object);
-            zap.budget.take(TABLE_ENTRIES as u32);
-            if let Some(table) = table {
+            if !tables.is_empty() {
                 // Break before make: a CPU may hold the leaf.
                 self.gather.flush();
-                Cursor::new(self.mm(), self.space, piece.start).hook(table);
             }
-            if let Some(table) = self.root().pte_table(piece.start) {
-                table.mark(piece, &protected);
+            for (part, table) in by_pmd(piece).zip(tables) {
+                Cursor::new(self.mm(), self.space, part.start).hook(table);
+            }
+            for part in by_pmd(piece) {
+                zap.budget.take(TABLE_ENTRIES as u32);
+                if let Some(table) = self.root().pte_table(part.start) {
+                    table.mark(part, &protected);
+                }
             }
             let behind = VirtRange::new(piece.end, rest.end);
             let next = (!behind.is_empty()).then(|| self.root().first_used(behind));
             rest.start = next.flatten().unwrap_or(rest.end);
         }
         Ok(None)
+    }
+
+    /// What a PMD entry maps around `va`, or all of the huge page of several of them.
+    fn folio_block(&self, va: VirtAddr) -> VirtRange {
+        let pmd = self.root().table_at(va, Level::Pmd);
+        let leaf = pmd.and_then(|pmd| pmd.present(pmd.index(va)));
+        let order = leaf.map(|leaf| self.mm().frames().folio(leaf.pfn).order);
+        block(va, order.unwrap_or(PMD_ORDER).max(PMD_ORDER))
+    }
+    /// Allocates `n` tables, or none.
+    fn alloc_tables(
+        &self,
+        n: usize,
+        tables: &mut ArrayVec<Pfn, TABLES>,
+    ) -> Result<(), OutOfMemory> {
+        for _ in 0..n {
+            match self.mm().alloc_table(Reserve::User) {
+                Ok(table) => tables.push(table),
+                Err(why) => {
+                    tables
+                        .drain(..)
+                        .for_each(|table| self.mm().free_table(table));
+                    return Err(why);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Which of the entries of a table's part are write-protected.
@@ -194,14 +231,17 @@ impl<M: Machine> Entries<'_, '_, M> {
     fn uffd_unprotect(&mut self, part: VirtRange) {
         self.unfold_ends(part);
         let table = self.table;
-        let (mut removed, mut written) = (0, 0);
-        for index in table.indices(part) {
-            match table.remove_marker(index, Marker::WriteProtected) {
-                true => removed += 1,
-                false => written += u64::from(table.modify(index, unprotected)),
-            }
+        table.remove_markers(part, |marker| marker == Marker::WriteProtected);
+        let (mut written, mut span) = (0, table.indices(part));
+        while !span.is_empty() {
+            let changed = table.modify(span.start, unprotected);
+            written += u64::from(changed);
+            // Of what is not there, and of other markers, there may be many.
+            span.start += match changed {
+                true => 1,
+                false => table.same(span.start, span.end),
+            };
         }
-        table.lost(removed);
         table.mm.count(Event::EntryWrites, written);
         self.fold_range(part);
     }
@@ -225,14 +265,19 @@ impl<M: Machine> PteTable<'_, M> {
         }
     }
 
-    /// Clears an entry if it is this marker, which no CPU has in its TLB; the caller counts it.
-    fn remove_marker(self, index: usize, marker: Marker) -> bool {
-        let found = self.present(index).and_then(|leaf| Marker::of(leaf.attrs));
-        let is = found == Some(marker);
-        if is {
-            self.clear(index);
+    /// Removes the markers in `part` that `f` selects. No CPU has them in its TLB.
+    pub(super) fn remove_markers(self, part: VirtRange, f: impl Fn(Marker) -> bool) {
+        let (mut removed, mut span) = (0, self.indices(part));
+        while !span.is_empty() {
+            let (index, n) = (span.start, self.same(span.start, span.end));
+            let found = self.present(index).and_then(|leaf| Marker::of(leaf.attrs));
+            if found.is_some_and(&f) {
+                self.clear_run(index, n);
+                removed += n as u32;
+            }
+            span.start += n;
         }
-        is
+        self.lost(removed);
     }
 }
 
@@ -250,19 +295,6 @@ impl<M: Machine> Cursor<'_, M> {
         node.lost(1);
     }
 
-    /// Removes the markers of all pages in the page's PTE table, if it is at one: they are those of
-    /// a huge page, which is not there.
-    pub fn take_markers(&mut self) {
-        if self.node.level != Level::Pte {
-            return;
-        }
-        let table = self.node.ptes();
-        for marker in [Marker::WriteProtected, Marker::Poison] {
-            let removed = (0..TABLE_ENTRIES).filter(|index| table.remove_marker(*index, marker));
-            table.lost(removed.count() as u32);
-        }
-    }
-
     /// Marks the page, whose entry is absent, as one that no access reaches (UFFDIO_POISON).
     pub fn install_poison(&mut self) {
         let zeros = self.mm().zero_page();
@@ -272,14 +304,15 @@ impl<M: Machine> Cursor<'_, M> {
 }
 
 impl<M: Machine> Change<'_, '_, '_, M> {
-    /// Ends the write protection of the page, or of its huge page; of a folded block, this page
-    /// alone changes.
+    /// Ends the write protection of the page; of a folded block, this page alone changes.
     pub fn uffd_unprotect(mut self) {
         let (va, node) = (self.cursor.va, self.cursor.node);
-        if node.level == Level::Pte {
-            self.entries().unfold(va);
-        }
+        self.entries().unfold(va);
         let changed = node.modify(node.index(va), unprotected);
         node.mm.count(Event::EntryWrites, changed.into());
+    }
+    /// Ends the write protection of the page's huge page.
+    pub fn uffd_unprotect_huge(self) {
+        self.modify_huge(unprotected);
     }
 }

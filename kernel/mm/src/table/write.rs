@@ -114,6 +114,18 @@ impl<M: Machine> PteTable<'_, M> {
         let entries = frames::<M>(M::Pte::leaf(pfn, attrs, Level::Pte));
         self.mem().store_run(Blank(self.row(index, n)), entries);
     }
+    /// Writes `n` entries that all map this frame over absent ones.
+    #[inline]
+    pub(super) fn write_same(self, index: usize, n: usize, pfn: Pfn, attrs: Attrs) {
+        let entries = Series::same(M::Pte::leaf(pfn, attrs, Level::Pte));
+        self.mem().store_run(Blank(self.row(index, n)), entries);
+    }
+    /// Number of entries from `index` to `end` that equal the first.
+    #[inline]
+    pub(super) fn same(self, index: usize, end: usize) -> usize {
+        let like = Series::same(self.mem().load(self.frame, index));
+        self.mem().agree(self.row(index, end - index), like, !0)
+    }
     /// Clears `n` entries; ACCESSED and DIRTY are lost.
     #[inline(always)]
     pub(super) fn clear_run(self, index: usize, n: usize) {

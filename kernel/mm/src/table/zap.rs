@@ -3,7 +3,7 @@
 use super::edit::{Edit, Entries, take_leaf};
 use super::node::{Node, PteTable, leaf_of};
 use super::{Budget, PageTable, budget, contpte, guard};
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
@@ -135,7 +135,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 }
                 match entry {
                     Entry::Leaf { pfn, .. } => {
-                        let kind = node.mm.frames().get(pfn).kind();
+                        let kind = kind_of_leaf(node.mm, pfn);
                         debug_assert!(
                             part.len() == node.level.bytes(),
                             "a {:?} leaf is cut by {range:?}",
@@ -269,6 +269,20 @@ impl<M: Machine> Entries<'_, '_, M> {
         if !zap.dead {
             mm.count(Event::EntryWrites, u64::from(pages));
         }
+    }
+}
+
+/// Kind of what a leaf above the PTE level maps from this frame on.
+#[inline(always)]
+fn kind_of_leaf<M: Machine>(mm: &Mm<M>, first: Pfn) -> Kind {
+    #[cold]
+    #[inline(never)]
+    fn of_huge_page<M: Machine>(mm: &Mm<M>, tail: Pfn) -> Kind {
+        mm.frames().folio(tail).kind
+    }
+    match mm.frames().get(first).kind() {
+        Kind::Reserved if M::Pte::CONTIG_ORDER.is_some() => of_huge_page(mm, first),
+        kind => kind,
     }
 }
 

@@ -145,7 +145,8 @@ impl<'a, M: Machine> Gather<'a, M> {
         if frames.get(folio).kind() != Kind::Anon {
             return self.push(folio, pages);
         }
-        let leaf = if level == Level::Pte { 0 } else { LEAF };
+        let whole = level != Level::Pte && frames.get(folio).order() == level.order();
+        let leaf = if whole { LEAF } else { 0 };
         if let Some(last) = self.frames.last_mut()
             && last.pfn + last.refs == first
             && first != folio

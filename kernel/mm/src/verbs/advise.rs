@@ -257,7 +257,7 @@ impl<M: Machine> Locked<'_, M> {
                 .vmas
                 .get(slot)
                 .flags
-                .intersects(VmaFlags::LOCKED | VmaFlags::SEALED)
+                .intersects(VmaFlags::LOCKED | VmaFlags::SEALED | VmaFlags::HUGETLB)
             && let Some(pages) = zap_page(mm, &mut self.table, at, id)
         {
             self.rss.anon -= pages;

@@ -135,7 +135,7 @@ impl<M: Machine> Copying<'_, '_, M> {
             rest.start = next;
             self.gather.finish();
             self.budget = Budget::step(self.gather.mm());
-            if self.parent.pause() {
+            if !vma.in_huge_page(next) && self.parent.pause() {
                 return Err(Error::Interrupted);
             }
         }
@@ -167,6 +167,7 @@ impl<M: Machine> Copying<'_, '_, M> {
             gather: self.gather,
             pinned: self.parent.pinned,
             tables: tables && matches!(vma.backing, Backing::Anon) && whole,
+            huge: vma.flags.contains(VmaFlags::HUGETLB),
             anon: 0,
             object: 0,
         };

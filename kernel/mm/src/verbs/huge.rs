@@ -21,12 +21,15 @@ impl<M: Machine> Locked<'_, M> {
     #[cold]
     #[inline(never)]
     fn cuts(&self, range: VirtRange) -> bool {
-        let cuts = |at: VirtAddr| {
-            let slot = self.vmas.find(at);
-            let order = slot.and_then(|slot| self.vmas.get(slot).huge_order());
-            order.is_some_and(|order| !at.is_aligned(order.bytes()))
-        };
+        let cuts = |at| self.in_huge_page(at);
         !mutant::on(Mutant::CutHugePages) && (cuts(range.start) || cuts(range.end))
+    }
+    /// Whether `at` is in a huge page, as [`Vma::in_huge_page`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn in_huge_page(&self, at: VirtAddr) -> bool {
+        let slot = self.refuses.then(|| self.vmas.find(at)).flatten();
+        slot.is_some_and(|slot| self.vmas.get(slot).in_huge_page(at))
     }
 
     /// Gives the reservations back that private huge pages did not use, in VMAs that are unmapped.
@@ -51,28 +54,32 @@ impl<M: Machine> Locked<'_, M> {
     ) -> Result<Option<VirtAddr>, Error> {
         let vma = self.vmas.get(slot);
         let mut rest = vma.huge_part(part, advice)?;
-        if vma.shared() || vma.flags.contains(VmaFlags::NORESERVE) {
-            return Ok(self.drop_pages(slot, rest, true, budget)?);
-        }
+        let plain = vma.shared() || vma.flags.contains(VmaFlags::NORESERVE);
         let size = vma.huge_order().ok_or(Error::Inval)?.bytes();
         while !rest.is_empty() {
+            if !budget.take_leaf() {
+                return Ok(Some(rest.start));
+            }
             let page = VirtRange::new(rest.start, rest.start + size);
-            if let Some(stopped) = self.drop_private_huge(slot, page, budget)? {
-                return Ok(Some(stopped));
+            match plain {
+                true => self.drop_huge(slot, page)?,
+                false => self.drop_private_huge(slot, page)?,
             }
             rest.start = page.end;
         }
         Ok(None)
     }
 
+    /// Drops a huge page, or none.
+    fn drop_huge(&mut self, slot: Slot, page: VirtRange) -> Result<(), OutOfMemory> {
+        let stopped = self.drop_pages(slot, page, true, &mut Budget::default())?;
+        debug_assert!(stopped.is_none(), "without a limit nothing is left");
+        Ok(())
+    }
+
     /// Drops a private huge page, or none. As in Linux, the space has it reserved again: what
     /// MADV_DONTNEED gives back is for nobody else.
-    fn drop_private_huge(
-        &mut self,
-        slot: Slot,
-        page: VirtRange,
-        budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, Error> {
+    fn drop_private_huge(&mut self, slot: Slot, page: VirtRange) -> Result<(), OutOfMemory> {
         let (mm, who) = (self.mm(), self.space.root());
         let leaf = self.root().lookup(page.start);
         let block = leaf.map(|leaf| mm.frames().folio(leaf.pfn));
@@ -81,12 +88,12 @@ impl<M: Machine> Locked<'_, M> {
             // Up to the flush it must not be anybody's.
             mm.add_plain(head, order);
         }
-        let dropped = self.drop_pages(slot, page, true, budget);
+        let dropped = self.drop_huge(slot, page);
         let place = self.vmas.get(slot).object_page(page.start);
         if let (Some(block), Some((object, index))) = (kept, place) {
             object.take_back(index, who, block.head);
         }
-        Ok(dropped?)
+        dropped
     }
 
     /// Prepares the area of huge pages that was entered last at `start`. A private one has pages of

@@ -272,8 +272,8 @@ impl<M: Machine> Locked<'_, M> {
         })
     }
 
-    /// Copies a private folio of 2^`order` pages, which has one leaf at `at`, to another one, which
-    /// takes its place.
+    /// Copies a private folio of 2^`order` pages, a single page or a huge one that is mapped at
+    /// `at`, to another one, which takes its place.
     fn migrate(&mut self, at: VirtAddr, head: Pfn, order: Order) -> Result<(), OutOfMemory> {
         let (mm, id) = (self.mm(), self.id());
         let Inner { table, .. } = &mut **self;
@@ -289,7 +289,7 @@ impl<M: Machine> Locked<'_, M> {
         gathered(mm, id, |gather| {
             match order {
                 Order(0) => cursor.edit(gather).take(),
-                _ => cursor.edit(gather).take_huge(),
+                _ => cursor.edit(gather).take_huge_page(),
             }
             // What was written before the flush is copied, and nothing is written after it.
             gather.flush();

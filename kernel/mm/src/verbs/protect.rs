@@ -176,9 +176,17 @@ impl<M: Machine> Areas<'_, M> {
     ) -> Result<(), OutOfMemory> {
         while let Some(next) = self.edit(|edit| f(edit, part, budget))? {
             part.start = next;
-            self.pause();
-            *budget = Budget::step(self.mm());
+            self.begin_step(next, budget);
         }
         Ok(())
+    }
+    /// Pauses before a step that begins at `at`.
+    #[cold]
+    #[inline(never)]
+    fn begin_step(&mut self, at: VirtAddr, budget: &mut Budget) {
+        if !self.in_huge_page(at) {
+            self.pause();
+        }
+        *budget = Budget::step(self.mm());
     }
 }

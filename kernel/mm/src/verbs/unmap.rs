@@ -97,7 +97,14 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     fn zap_pages(&self, pages: &Pages<'_, M>) {
-        let step = |at| self.lock().zap_object(pages, at);
+        let step = |at| {
+            let mut inner = self.lock();
+            let mut next = inner.zap_object(pages, at);
+            while let Some(at) = next.filter(|at| inner.in_huge_page(*at)) {
+                next = inner.zap_object(pages, at);
+            }
+            next
+        };
         let mut next = step(VirtAddr(0));
         while let Some(at) = next {
             // No early end: the object has changed already, so its pages must not stay mapped.

@@ -7,7 +7,7 @@ mod moves;
 
 pub use fill::Content;
 
-use crate::addr::{VirtAddr, VirtRange};
+use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::mutant::{self, Mutant};
 use crate::space::{AREA, AddressSpace, Areas, Error, Locked};
@@ -185,9 +185,9 @@ impl<M: Machine> Areas<'_, M> {
         self.split_ends(range)?;
         let mut budget = Budget::step(self.mm());
         let mut rest = range;
-        while let Some((part, empty)) = self.next_to_protect(rest, &wanted) {
+        while let Some((part, order, empty)) = self.next_to_protect(rest, &wanted) {
             self.in_steps(part, &mut budget, |edit, part, budget| {
-                edit.uffd_protect_some(part, empty, budget)
+                edit.uffd_protect_some(part, order, empty, budget)
             })?;
             rest.start = part.end;
             if !budget.take(AREA) {
@@ -213,15 +213,16 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// The part of `range` in its first VMA that `wanted` selects, and whether what is not there is
-    /// to be marked.
+    /// The part of `range` in its first VMA that `wanted` selects, the order of its pages, and
+    /// whether what is not there is to be marked.
     fn next_to_protect(
         &self,
         range: VirtRange,
         wanted: &impl Fn(&Vma<M>) -> bool,
-    ) -> Option<(VirtRange, bool)> {
+    ) -> Option<(VirtRange, Order, bool)> {
         let vma = self.vmas.iter_in(range).find(|vma| wanted(vma))?;
-        Some((vma.range.intersection(&range)?, vma.marks_empty()))
+        let (part, order) = (vma.range.intersection(&range)?, vma.huge_order());
+        Some((part, order.unwrap_or_default(), vma.marks_empty()))
     }
 
     /// Ends the write protection of pages that have left their monitor: all of a VMA's, or of those

@@ -325,6 +325,13 @@ impl<M: Machine> Vma<M> {
             false => None,
         }
     }
+    /// Whether `at` is in one of its pages, a huge one, and not where it begins. No step of a verb
+    /// ends there: the leaves of a page are changed together.
+    #[cold]
+    pub(crate) fn in_huge_page(&self, at: VirtAddr) -> bool {
+        let order = self.huge_order();
+        order.is_some_and(|order| !at.is_aligned(order.bytes()))
+    }
     /// Gives the reservations back that private huge pages of the space with this root table did
     /// not use; the VMA is about to be unmapped whole.
     #[cold]

@@ -2,7 +2,7 @@
 //! without a name that are behind MAP_HUGETLB.
 
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{Hw, Object, mm};
+use crate::base::machine::{Hw, Object, huge_sizes, mm};
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::ramfile::RamFile;
 use crate::fs::kinds::ramfs;
@@ -11,7 +11,7 @@ use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 use mm::addr::{Order, PAGE_SHIFT, Pfn};
-use mm::hugetlb::{DEFAULT, SIZES};
+use mm::hugetlb::DEFAULT;
 use mm::vma::Backing;
 
 /// f_type of hugetlbfs.
@@ -24,10 +24,13 @@ pub fn size_of(flags: u32) -> Option<Order> {
     let named = flags >> c::MAP_HUGE_SHIFT & c::MAP_HUGE_MASK;
     match named {
         0 => Some(DEFAULT),
-        _ => SIZES
-            .into_iter()
-            .find(|size| u32::from(size.0) + PAGE_SHIFT == named),
+        _ => size_where(|size| u32::from(size.0) + PAGE_SHIFT == named),
     }
+}
+
+/// The size of huge pages for which this holds.
+pub fn size_where(holds: impl Fn(Order) -> bool) -> Option<Order> {
+    huge_sizes().iter().copied().find(|size| holds(*size))
 }
 
 /// A new, empty file system; `pages` is the limit in single pages.

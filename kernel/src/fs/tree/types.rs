@@ -9,8 +9,8 @@ use crate::fs::kinds::{hugefile, ramfs};
 use crate::fs::tree::mount::FileSystem;
 use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;
-use mm::addr::{Order, PAGE_SIZE};
-use mm::hugetlb::{DEFAULT, SIZES};
+use mm::addr::PAGE_SIZE;
+use mm::hugetlb::DEFAULT;
 
 /// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all
 /// of these).
@@ -88,8 +88,7 @@ fn hugetlbfs(options: &[u8]) -> Result<Arc<FileSystem>> {
         None => DEFAULT,
         Some(text) => {
             let pages = size(text, 0).ok_or(Errno::EINVAL)?;
-            let fits = |order: &Order| order.pages() == pages;
-            SIZES.into_iter().find(fits).ok_or(Errno::EINVAL)?
+            hugefile::size_where(|order| order.pages() == pages).ok_or(Errno::EINVAL)?
         }
     };
     let pool = mm().hugetlb(order).total << order.0;

@@ -13,7 +13,6 @@ use crate::thp::owners::Owners;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use mm::addr::{Order, Pfn};
-use mm::thp::PMD_ORDER;
 use mm::{FrameInfo, frame::Kind as Use};
 
 /// What a file says of a frame.
@@ -76,7 +75,7 @@ fn count(pfn: Pfn) -> u64 {
     };
     match info.block.kind {
         // 512 for each leaf.
-        Use::Anon | Use::Object if info.hugetlb => info.references >> PMD_ORDER.0,
+        Use::Anon | Use::Object if info.hugetlb => info.references >> info.block.order.0,
         Use::Anon => info.references.div_ceil(info.block.order.pages()),
         // One of them for each page is the object's own.
         Use::Object => {

@@ -2,11 +2,11 @@
 //! memory is one node's.
 
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::mm;
+use crate::base::machine::{huge_sizes, mm};
 use crate::fs::kinds::pseudo_tree::Tree;
 use alloc::format;
 use mm::addr::Order;
-use mm::hugetlb::{Figures, SIZES};
+use mm::hugetlb::Figures;
 
 /// Files that are only read.
 type Row = (&'static str, fn(&Figures) -> u64);
@@ -18,7 +18,7 @@ const SHOWN: [Row; 3] = [
 
 /// Enters all of it.
 pub fn register(tree: &Tree) {
-    for order in SIZES {
+    for &order in huge_sizes() {
         let size = format!("hugepages-{}kB", order.bytes() >> 10);
         let all = format!("kernel/mm/hugepages/{size}");
         for (name, figure) in SHOWN {

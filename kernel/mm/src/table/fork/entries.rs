@@ -3,7 +3,7 @@
 use super::super::node::{PteTable, frames};
 use super::{Done, ForkCopy};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtRange};
-use crate::arch::{Machine, PhysMem, PteFormat, Row, Settled};
+use crate::arch::{Machine, PhysMem, PteFormat, Row, Series, Settled};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
 use crate::manager::{Mm, OutOfMemory};
@@ -65,8 +65,14 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                     mm.frames().get(folio.head).get_ref();
                     self.object += 1;
                 }
-                tables.copy_other(index, raw, done);
-                index + 1
+                // In a row there may be many.
+                let is_zero = first == mm.zero_page();
+                let most = if SLOWLY || !is_zero {
+                    1
+                } else {
+                    span.end - index
+                };
+                index + tables.copy_others(index, raw, most, done)
             } else if self.keeps(&folio) {
                 index + self.copy_now(tables, &piece, &folio, part, done)?
             } else if SLOWLY && mm.switches().fork() == ForkBy::Pte {
@@ -241,12 +247,31 @@ impl<'a, M: Machine> Pair<'a, M> {
         usize::from(writable)
     }
 
-    /// Copies the entry of a page that is not anonymous.
+    /// Copies the entry of a page that is not anonymous, and of those that equal it up to `most`;
+    /// returns how many.
     #[inline(never)]
-    pub(super) fn copy_other(&self, index: usize, raw: u64, done: &mut Done) {
-        done.protected += self.copy_one(index, raw);
-        done.copied += 1;
-        done.others += 1;
+    pub(super) fn copy_others(
+        &self,
+        index: usize,
+        raw: u64,
+        most: usize,
+        done: &mut Done,
+    ) -> usize {
+        let is_settled = raw & M::Pte::VALID == 0 || M::Pte::is_settled(raw);
+        let n = if most > 1 && is_settled {
+            let row = Settled(Row {
+                table: self.from,
+                index,
+                n: most,
+            });
+            self.mem().copy_run(row, self.to, Series::same(raw), raw)
+        } else {
+            done.protected += self.copy_one(index, raw);
+            1
+        };
+        done.copied += n;
+        done.others += n;
+        n
     }
 
     /// Copies the run without WRITE, and clears WRITE in the parent. Stops at the first entry

@@ -70,7 +70,7 @@ impl<M: Machine, A: Account> Given<'_, '_, '_, M, A> {
                 self.copy.mm.frames().get(folio.head).get_ref();
                 self.copy.object += 1;
             }
-            self.tables.copy_other(index, raw, self.done);
+            self.tables.copy_others(index, raw, 1, self.done);
         }
     }
     /// Takes WRITE from an entry; returns whether it had it.

@@ -12,11 +12,11 @@ use super::edit::Entries;
 use super::node::{Node, Present, PteTable};
 use super::walk::{Leaves, pmd_tables, some_leaf_tables};
 use super::{Budget, Cursor, PageTable, budget, share};
-use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
-use crate::hugetlb::LEAF_REFERENCES;
+use crate::hugetlb::mapped_by;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
@@ -39,6 +39,8 @@ pub struct ForkCopy<'s, 'a, M: Machine> {
     /// Whether to share whole PTE tables (`share`) that the range covers: private anonymous memory
     /// only.
     pub tables: bool,
+    /// Whether the area is of huge pages: all of them count as the object's.
+    pub huge: bool,
     /// Private pages of the child.
     pub anon: u64,
     /// Object pages of the child.
@@ -69,6 +71,9 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         range: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        if self.huge {
+            return self.huge_pages(parent, child, range, budget);
+        }
         let table = Level::Pmd.bytes();
         let low = range.start.align_up(table).unwrap_or(range.end);
         let high = range.end.align_down(table);
@@ -160,18 +165,15 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
             unreachable!("the walk found a leaf, and the space is locked");
         };
-        let (kind, _, hugetlb) = mm.frames().get(pfn).kind_order_hugetlb();
-        if kind == Kind::Object && !hugetlb {
+        if !self.huge && mm.frames().get(pfn).kind() == Kind::Object {
             // The child's first fault maps it.
             return Ok(());
         }
         let mut to = Cursor::new(mm, child, leaves.part.start);
         to.prepare(node.level)?;
         let folio = Block::anon(pfn, node.level.order());
-        if hugetlb {
-            if !self.share_huge(&mut to, &folio, attrs)? {
-                return Ok(());
-            }
+        if self.huge {
+            self.share_huge(pfn);
         } else if pfn == mm.huge_zero_page() {
             mm.share_huge_zero_page();
         } else if self.keeps(&folio) {
@@ -193,30 +195,78 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         Ok(())
     }
 
-    /// Adds the child's references to a huge page, and returns whether its leaf is still to be
-    /// copied: not if the page is pinned, when the child gets a page of its own.
+    /// [`Self::range`] of huge pages. Pinned ones are copied to the child.
     #[cold]
-    fn share_huge(
+    fn huge_pages(
         &mut self,
-        to: &mut Cursor<'_, M>,
-        folio: &Block,
-        attrs: Attrs,
-    ) -> Result<bool, OutOfMemory> {
-        let (mm, meta) = (self.mm, self.mm.frames().get(folio.head));
+        parent: &mut PageTable,
+        child: &mut PageTable,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let stopped = match self.pinned {
+            true => self.copy_pinned(parent, child, range, budget),
+            false => self.copy(parent, child, range, budget),
+        };
         // By the area, as everywhere.
-        self.object += folio.order.pages();
-        if meta.kind() == Kind::Object {
-            meta.get_refs(LEAF_REFERENCES);
-        } else if self.keeps(folio) {
-            let copy = Folio::huge_copy(mm, folio.order, folio.head)?;
-            to.install_huge(copy, attrs, self.child);
-            return Ok(false);
-        } else {
-            mm.with_account(folio.head, folio.order, |account, book, meter| {
-                account.map(book, self.child, Part::leaf(book.order()), meter)
+        self.object += core::mem::take(&mut self.anon);
+        stopped
+    }
+
+    /// [`Self::huge_pages`], one at a time.
+    fn copy_pinned(
+        &mut self,
+        parent: &mut PageTable,
+        child: &mut PageTable,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let (mm, mut rest) = (self.mm, range);
+        while !rest.is_empty()
+            && let Some(at) = Node::root(mm, parent).first_used(rest)
+        {
+            if !budget.take_leaf() {
+                return Ok(Some(at));
+            }
+            // Its table is used: there may be nothing, or a marker.
+            let leaf = Cursor::new(mm, parent, at).leaf();
+            let folio = leaf.map_or(Block::anon(Pfn(0), Order(0)), |leaf| {
+                mm.frames().folio(leaf.pfn)
             });
+            let page = VirtRange::new(at, at + folio.order.bytes());
+            rest.start = page.end;
+            match leaf {
+                Some(leaf) if folio.kind == Kind::Anon && self.keeps(&folio) => {
+                    let copy = Folio::huge_copy(mm, folio.order, folio.head)?;
+                    let mut to = Cursor::new(mm, child, at);
+                    if let Err(why) = to.prepare(leaf.level) {
+                        copy.free(mm);
+                        return Err(why);
+                    }
+                    to.install_huge(copy, leaf.attrs, self.child);
+                    self.object += folio.order.pages();
+                }
+                Some(_) => {
+                    self.copy(parent, child, page, &mut Budget::default())?;
+                }
+                None => {}
+            }
         }
-        Ok(true)
+        Ok(None)
+    }
+
+    /// Adds the child's references to a huge page, or to a part of one, that a PMD leaf maps.
+    fn share_huge(&mut self, first: Pfn) {
+        let mm = self.mm;
+        let (folio, n) = (mm.frames().folio(first), PMD_ORDER.pages() as u32);
+        self.object += u64::from(n);
+        if folio.kind == Kind::Object {
+            return mm.frames().get(folio.head).get_refs(n.into());
+        }
+        let (first, by) = ((first - folio.head) as u32, mapped_by(folio.order));
+        mm.with_account(folio.head, folio.order, |account, book, meter| {
+            account.map(book, self.child, Part { first, n, by }, meter)
+        });
     }
 
     /// Copies a pinned PMD leaf to the child: one folio or, if none is available, pages.
@@ -305,6 +355,7 @@ pub(super) fn whole<'a, M: Machine>(
         gather,
         pinned: false,
         tables: false,
+        huge: false,
         anon: 0,
         object: 0,
     };

@@ -2,10 +2,11 @@
 //! without a lock, so UFFDIO_COPY has two steps: a page is taken, and when it is filled, mapped.
 
 use super::fill::{Content, filled_attrs, object_access};
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Level, Machine, TABLE_ENTRIES};
+use crate::addr::{Order, VirtAddr, VirtRange};
+use crate::arch::Machine;
 use crate::fault::Access;
 use crate::folio::Folio;
+use crate::hugetlb::level_of;
 use crate::object::Unmapped;
 use crate::space::{AddressSpace, Error, Inner, Locked, gathered};
 use crate::table::Cursor;
@@ -14,12 +15,7 @@ use crate::vma::{Slot, VmaFlags};
 impl<M: Machine> AddressSpace<M> {
     /// Bytes of the pages of the VMA at an address: [`PAGE_SIZE`], or more of huge ones.
     pub fn userfault_page_size(&self, at: VirtAddr) -> u64 {
-        let inner = self.lock();
-        let order = inner
-            .vmas
-            .find(at)
-            .and_then(|slot| inner.vmas.get(slot).huge_order());
-        order.unwrap_or_default().bytes()
+        self.lock().huge_order_at(at).bytes()
     }
 
     /// A page for the huge page at `at`, which the caller fills, and then maps by
@@ -100,10 +96,17 @@ impl<M: Machine> Locked<'_, M> {
         }
     }
 
+    /// The order of the pages of the VMA at an address: 0 unless they are huge ones.
+    fn huge_order_at(&self, at: VirtAddr) -> Order {
+        let slot = self.vmas.find(at);
+        let order = slot.and_then(|slot| self.vmas.get(slot).huge_order());
+        order.unwrap_or_default()
+    }
+
     /// Makes the tables above a huge page.
     fn prepare_huge(&mut self, at: VirtAddr) -> Result<(), Error> {
-        let mm = self.mm();
-        Ok(Cursor::new(mm, &mut self.table, at).prepare(Level::Pmd)?)
+        let (mm, order) = (self.mm(), self.huge_order_at(at));
+        Ok(Cursor::new(mm, &mut self.table, at).prepare(level_of(order))?)
     }
 
     /// Maps a huge page, an object's or a private one, in the place of markers if there are any.
@@ -114,8 +117,9 @@ impl<M: Machine> Locked<'_, M> {
         } = &mut **self;
         let vma = vmas.get(slot);
         let mut cursor = Cursor::new(&space.mm, table, at);
+        let order = vma.huge_order().unwrap_or_default();
         gathered(&space.mm, &space.id, |gather| {
-            cursor.edit(gather).clear_for_leaf()
+            cursor.edit(gather).clear_for_huge(order)
         });
         match shared {
             true => {
@@ -127,18 +131,14 @@ impl<M: Machine> Locked<'_, M> {
                 cursor.install_huge(page, attrs, &space.id.owner);
             }
         }
-        rss.add(vma, 0, vma.huge_order().unwrap_or_default().pages());
+        rss.add(vma, 0, order.pages());
     }
 
     /// Marks all of a huge page as poison.
     fn poison_huge(&mut self, slot: Slot, at: VirtAddr) -> Result<(), Error> {
-        let mm = self.mm();
-        let mut cursor = Cursor::new(mm, &mut self.table, at);
-        cursor.prepare(Level::Pte)?;
-        cursor.take_markers();
-        for page in 0..TABLE_ENTRIES as u64 {
-            Cursor::new(mm, &mut self.table, at + page * PAGE_SIZE).install_poison();
-        }
+        let (mm, order) = (self.mm(), self.huge_order_at(at));
+        Cursor::new(mm, &mut self.table, at).take_markers(order);
+        self.edit(|edit| edit.poison(VirtRange::new(at, at + order.bytes())))?;
         self.vmas.get_mut(slot).flags |= VmaFlags::POISONED;
         Ok(())
     }

@@ -55,6 +55,7 @@ enum { LOST = 3 };
 enum { LOST = 0 };
 #endif
 static int lost;
+static long turns;
 
 static struct timespec later(long nanoseconds)
 {
@@ -82,13 +83,16 @@ static void *produce_or_consume(void *number)
         CHECK(!pthread_mutex_lock(&mutex));
         while (!may_go(produces)) {
             struct timespec end = later(5000000000);
+            long before = turns;
             int how = pthread_cond_timedwait(produces ? &is_empty : &is_full, &mutex, &end);
             CHECK(!how || how == ETIMEDOUT);
-            lost += how == ETIMEDOUT && may_go(produces);
+            /* Nobody had a turn meanwhile. */
+            lost += how == ETIMEDOUT && may_go(produces) && turns == before;
         }
         if (!produces)
             sum += place;
         place = produces ? n : 0;
+        turns++;
         CHECK(!pthread_cond_signal(produces ? &is_full : &is_empty));
         CHECK(!pthread_mutex_unlock(&mutex));
     }

@@ -45,17 +45,12 @@ const ROWS: [(usize, usize, usize); 12] = [
     (0, TABLE_ENTRIES, 300),
 ];
 
-/// Writes the row, with a hole behind what is as promised; `first` is its first entry.
-fn fill(table: Pfn, (index, n, alike): (usize, usize, usize), first: u64) {
+/// Writes the row, with a hole behind what is as promised; its entries are those of `like`.
+fn fill(table: Pfn, (index, n, alike): (usize, usize, usize), like: Series) {
     let mem = mm().machine().mem();
     for at in 0..TABLE_ENTRIES {
         let inside = at >= index && at < index + n && at != index + alike;
-        let raw = first.wrapping_add(
-            (at as u64)
-                .wrapping_sub(index as u64)
-                .wrapping_mul(Format::NEXT_FRAME),
-        );
-        mem.store(table, at, if inside { raw } else { 0 });
+        mem.store(table, at, if inside { like.at(at - index) } else { 0 });
     }
 }
 
@@ -63,14 +58,15 @@ ktest::ktest! {
     /// Copied and compared up to the first entry that is different, and not one further.
     fn rows_end_where_they_differ(ctx) {
         let Some(tables) = Tables::new() else { return Err(ktest::Failure::Skipped("no memory")) };
-        let (mem, step) = (mm().machine().mem(), Format::NEXT_FRAME);
-        let series = |raw| Series { raw, step };
+        let mem = mm().machine().mem();
         let used = Attrs::USER | Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
         let raw = Format::leaf(Pfn(0x12345), used, Level::Pte);
-        for (row, new) in ROWS.iter().flat_map(|row| [(*row, raw), (*row, Format::read_only(raw))]) {
+        let steps = ROWS.iter().flat_map(|row| [(*row, Format::NEXT_FRAME), (*row, 0)]);
+        for (row, step, new) in steps.flat_map(|(row, step)| [(row, step, raw), (row, step, Format::read_only(raw))]) {
             let (index, n, alike) = row;
-            fill(tables.0, row, raw);
-            fill(tables.1, (0, 0, 0), raw);
+            let series = |raw| Series { raw, step };
+            fill(tables.0, row, series(raw));
+            fill(tables.1, (0, 0, 0), series(raw));
             ktest::check_eq!(ctx, mem.agree(Row { table: tables.0, index, n }, series(raw), u64::MAX), alike);
             ktest::check_eq!(ctx, mem.copy_run(Settled(Row { table: tables.0, index, n }), tables.1, series(raw), new), alike);
             for at in 0..TABLE_ENTRIES {

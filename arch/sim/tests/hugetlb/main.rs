@@ -30,6 +30,7 @@ on_both_by_run! {
     a_file_keeps_its_reservations
     private_pages_of_a_file
     truncation_and_holes
+    truncation_in_steps
     verbs_do_not_cut_pages
     parts_of_a_mapping_go
     pages_move_whole
@@ -393,6 +394,32 @@ fn truncation_and_holes<F: PteFormat>(w: &Huge<F>) {
     w.check(&[&s], &[&object]);
     drop((s, object));
     assert_eq!(left(w), (3, 0));
+    pool(w, 0);
+}
+
+/// As many pages go as one step drops, and behind them are some that are only reserved.
+fn truncation_in_steps<F: PteFormat>(w: &Huge<F>) {
+    const STEP: u64 = 256;
+    let all = STEP + 10;
+    // Larger ones are more than the machine has.
+    if w.pages() > 16 {
+        return;
+    }
+    pool(w, all);
+    let (object, s) = (file(w, all), w.process());
+    shared(&s, &object, AT, all);
+    (1..=STEP).for_each(|n| w.store(0, &s, w.huge(n), 8).unwrap());
+    assert_eq!(left(w), (10, 10));
+    s.zap_object(&object, w.pages());
+    let mut steps = 1;
+    while !object.set_len_step(w.size()) {
+        assert!(object.len() >= w.size(), "shorter than it will be");
+        steps += 1;
+    }
+    assert_eq!((steps, left(w)), (1, (all, 1)));
+    w.check(&[&s], &[&object]);
+    drop((s, object));
+    assert_eq!(left(w), (all, 0));
     pool(w, 0);
 }
 

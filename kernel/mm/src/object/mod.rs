@@ -151,7 +151,7 @@ impl<M: Machine> Object<M> {
             if !self.drop_some(&mut inner, first_gone..u64::MAX) {
                 let last = inner.pages.last_key_value();
                 let left = last.map_or(len, |(index, _)| (index + 1) << shift);
-                inner.len = inner.len.min(left);
+                inner.len = inner.len.min(left.max(len));
                 return false;
             }
             // A hole that is punched keeps its reservation; what is past the end has none.
@@ -235,12 +235,15 @@ impl<M: Machine> Object<M> {
     fn drop_some(&self, inner: &mut ObjectPages, range: Range<u64>) -> bool {
         for _ in 0..STEP {
             let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
-                self.forget_hwpoison(inner, range);
-                return true;
+                break;
             };
             self.drop_pages(inner.pages.remove(&index));
         }
-        false
+        let is_last = inner.pages.range(range.clone()).next().is_none();
+        if is_last {
+            self.forget_hwpoison(inner, range);
+        }
+        is_last
     }
 
     /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated

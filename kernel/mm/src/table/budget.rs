@@ -47,6 +47,10 @@ impl Budget {
     pub fn is_spent(&self) -> bool {
         self.0 <= 0
     }
+    /// Subtracts what was taken of [`Budget::UNLIMITED`] to be `rest`.
+    pub fn take_all_but(&mut self, rest: Budget) {
+        self.0 -= Self::UNLIMITED.0 - rest.0;
+    }
     /// Subtracts the cost of a PTE table read whole, or of a PMD leaf.
     #[inline]
     pub(super) fn take_leaves<M: Machine>(&mut self, leaves: &Leaves<'_, M>) {

@@ -12,7 +12,7 @@ use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
-use super::{Budget, Cursor, budget, share};
+use super::{Budget, Cursor, Zap, budget, share};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::manager::OutOfMemory;
@@ -33,11 +33,20 @@ impl<M: Machine> Edit<'_, '_, M> {
         budget.take(budget::TABLE + range.pages() as u32);
         Ok(())
     }
-    /// Installs poison in the same way, in the place of a page or of a huge page, which may have
-    /// several PMD entries.
+    /// Puts poison in the place of a page or of a huge page. Out of memory for tables: no change.
+    pub fn zap_to_poison(&mut self, page: VirtRange, zap: &mut Zap) -> Result<(), OutOfMemory> {
+        self.zap_for_markers(page, true, zap)?;
+        self.poison(page)
+    }
+    /// Installs poison where nothing is, or markers are. A huge page may have several PMD entries.
     pub fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
         for part in by_pmd(range) {
             Cursor::new(self.mm(), self.space, part.start).prepare(Level::Pte)?;
+        }
+        for part in by_pmd(range) {
+            if let Some(table) = self.root().pte_table(part.start) {
+                table.remove_markers(part, |_| true);
+            }
         }
         by_pmd(range).try_for_each(|part| self.markers(part, Marker::Poison))
     }

@@ -24,7 +24,7 @@ use crate::thp::{PMD_ORDER, policy::block};
 use arrayvec::ArrayVec;
 use core::convert::Infallible;
 
-/// Leaves of a huge page above the PTEs: 16 at most.
+/// PTE tables in the place of the PMD leaves of a huge page: 16 at most.
 const TABLES: usize = 16;
 
 /// Other markers stay as they are.
@@ -110,26 +110,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 return Ok(Some(rest.start));
             }
             let protected = self.protected_in(piece);
-            let mut tables = ArrayVec::<Pfn, TABLES>::new();
-            if protected[0] && self.root().pte_table(piece.start).is_none() {
-                // A huge page, which is protected as a whole.
-                self.alloc_tables(by_pmd(piece).count(), &mut tables)?;
-            }
-            let mut now = Zap {
-                keep_tables: true,
-                budget: Budget::UNLIMITED,
-                ..*zap
-            };
-            let stopped = self.zap_some(piece, &mut now);
-            debug_assert!(stopped.is_none(), "without a limit nothing is left");
-            (zap.anon, zap.object) = (now.anon, now.object);
-            if !tables.is_empty() {
-                // Break before make: a CPU may hold the leaf.
-                self.gather.flush();
-            }
-            for (part, table) in by_pmd(piece).zip(tables) {
-                Cursor::new(self.mm(), self.space, part.start).hook(table);
-            }
+            // Of a huge page the first entry stands for all.
+            self.zap_for_markers(piece, protected[0], zap)?;
             for part in by_pmd(piece) {
                 zap.budget.take(TABLE_ENTRIES as u32);
                 if let Some(table) = self.root().pte_table(part.start) {
@@ -141,6 +123,36 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             rest.start = next.flatten().unwrap_or(rest.end);
         }
         Ok(None)
+    }
+
+    /// Zaps a piece; if `markers` are to come, with tables in the place of PMD leaves. Out of memory
+    /// for them: no change.
+    pub(super) fn zap_for_markers(
+        &mut self,
+        piece: VirtRange,
+        markers: bool,
+        zap: &mut Zap,
+    ) -> Result<(), OutOfMemory> {
+        let mut tables = ArrayVec::<Pfn, TABLES>::new();
+        if markers && self.root().pte_table(piece.start).is_none() {
+            self.alloc_tables(by_pmd(piece).count(), &mut tables)?;
+        }
+        let mut now = Zap {
+            keep_tables: true,
+            budget: Budget::UNLIMITED,
+            ..*zap
+        };
+        let stopped = self.zap_some(piece, &mut now);
+        debug_assert!(stopped.is_none(), "without a limit nothing is left");
+        (zap.anon, zap.object) = (now.anon, now.object);
+        if !tables.is_empty() {
+            // Break before make: a CPU may hold the leaf.
+            self.gather.flush();
+        }
+        for (part, table) in by_pmd(piece).zip(tables) {
+            Cursor::new(self.mm(), self.space, part.start).hook(table);
+        }
+        Ok(())
     }
 
     /// What a PMD entry maps around `va`, or all of the huge page of several of them.

@@ -56,30 +56,45 @@ impl<M: Machine> Locked<'_, M> {
         let mut rest = vma.huge_part(part, advice)?;
         let plain = vma.shared() || vma.flags.contains(VmaFlags::NORESERVE);
         let size = vma.huge_order().ok_or(Error::Inval)?.bytes();
-        while !rest.is_empty() {
+        while !rest.is_empty()
+            && let Some(at) = self.root().first_used(rest)
+        {
+            let start = at.align_down(size);
             if !budget.take_leaf() {
-                return Ok(Some(rest.start));
+                return Ok(Some(start));
             }
-            let page = VirtRange::new(rest.start, rest.start + size);
+            let page = VirtRange::new(start, start + size);
             match plain {
-                true => self.drop_huge(slot, page)?,
-                false => self.drop_private_huge(slot, page)?,
+                true => self.drop_huge(slot, page, budget)?,
+                false => self.drop_private_huge(slot, page, budget)?,
             }
             rest.start = page.end;
         }
         Ok(None)
     }
 
-    /// Drops a huge page, or none.
-    fn drop_huge(&mut self, slot: Slot, page: VirtRange) -> Result<(), OutOfMemory> {
-        let stopped = self.drop_pages(slot, page, true, &mut Budget::default())?;
+    /// Drops a huge page, or none, in one step.
+    fn drop_huge(
+        &mut self,
+        slot: Slot,
+        page: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<(), OutOfMemory> {
+        let mut rest = Budget::UNLIMITED;
+        let stopped = self.drop_pages(slot, page, true, &mut rest)?;
         debug_assert!(stopped.is_none(), "without a limit nothing is left");
+        budget.take_all_but(rest);
         Ok(())
     }
 
     /// Drops a private huge page, or none. As in Linux, the space has it reserved again: what
     /// MADV_DONTNEED gives back is for nobody else.
-    fn drop_private_huge(&mut self, slot: Slot, page: VirtRange) -> Result<(), OutOfMemory> {
+    fn drop_private_huge(
+        &mut self,
+        slot: Slot,
+        page: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<(), OutOfMemory> {
         let (mm, who) = (self.mm(), self.space.root());
         let leaf = self.root().lookup(page.start);
         let block = leaf.map(|leaf| mm.frames().folio(leaf.pfn));
@@ -88,7 +103,7 @@ impl<M: Machine> Locked<'_, M> {
             // Up to the flush it must not be anybody's.
             mm.add_plain(head, order);
         }
-        let dropped = self.drop_huge(slot, page);
+        let dropped = self.drop_huge(slot, page, budget);
         let place = self.vmas.get(slot).object_page(page.start);
         if let (Some(block), Some((object, index))) = (kept, place) {
             object.take_back(index, who, block.head);

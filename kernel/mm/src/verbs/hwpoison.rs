@@ -17,7 +17,7 @@ use crate::object::Object;
 use crate::reshape::Everywhere;
 use crate::space::{AddressSpace, Error, Inner, Locked, Offline, gathered};
 use crate::stat::Event;
-use crate::table::{Budget, Cursor};
+use crate::table::{Cursor, Zap};
 use crate::vma::VmaFlags;
 use alloc::sync::Arc;
 
@@ -263,13 +263,13 @@ impl<M: Machine> Locked<'_, M> {
         let Some(slot) = self.vmas.find(range.start) else {
             return Ok(());
         };
-        // Without the table for its poison a huge page would be one of zeros.
-        let mm = self.mm();
-        mm.urgently(|| {
-            self.drop_pages(slot, range, false, &mut Budget::default())?;
-            self.vmas.get_mut(slot).flags |= VmaFlags::POISONED;
-            self.edit(|edit| edit.poison(range))
-        })
+        let (mm, mut zap) = (self.mm(), Zap::default());
+        let edited = mm.urgently(|| self.edit(|edit| edit.zap_to_poison(range, &mut zap)));
+        let Inner { vmas, rss, .. } = &mut **self;
+        rss.sub(vmas.get(slot), &zap);
+        edited?;
+        vmas.get_mut(slot).flags |= VmaFlags::POISONED;
+        Ok(())
     }
 
     /// Copies a private folio of 2^`order` pages, a single page or a huge one that is mapped at

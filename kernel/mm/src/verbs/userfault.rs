@@ -158,9 +158,11 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Write-protects what lies in `range` and is monitored asynchronously, present or not
-    /// (PAGEMAP_SCAN with PM_SCAN_WP_MATCHING). ENOMEM.
+    /// (PAGEMAP_SCAN with PM_SCAN_WP_MATCHING). ENOMEM; EINVAL if it cuts a huge page.
     pub fn userfault_protect_async(&self, range: VirtRange) -> Result<(), Error> {
-        self.areas()?.protect_all(range, Vma::is_protected_async)
+        let mut areas = self.areas()?;
+        areas.check_cut(range)?;
+        areas.protect_all(range, Vma::is_protected_async)
     }
 }
 

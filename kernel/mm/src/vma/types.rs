@@ -325,8 +325,9 @@ impl<M: Machine> Vma<M> {
             false => None,
         }
     }
-    /// Whether `at` is in one of its pages, a huge one, and not where it begins. No step of a verb
-    /// ends there: the leaves of a page are changed together.
+    /// Whether `at` is in one of its pages, a huge one, and not where it begins. No verb opens the
+    /// lock there: the leaves of a page are changed together, all but ACCESSED and soft-dirty, which
+    /// each has for itself.
     #[cold]
     pub(crate) fn in_huge_page(&self, at: VirtAddr) -> bool {
         let order = self.huge_order();

@@ -74,7 +74,7 @@ fn count(pfn: Pfn) -> u64 {
         return 0;
     };
     match info.block.kind {
-        // 512 for each leaf.
+        // A mapping has one for each 4 KiB.
         Use::Anon | Use::Object if info.hugetlb => info.references >> info.block.order.0,
         Use::Anon => info.references.div_ceil(info.block.order.pages()),
         // One of them for each page is the object's own.

@@ -180,6 +180,10 @@ impl Scan {
         space: &AddressSpace,
         rest: VirtRange,
     ) -> Result<core::result::Result<VirtAddr, VirtAddr>> {
+        let size = space.userfault_page_size(rest.start);
+        if size > PAGE_SIZE && self.flags.contains(Flags::WP_MATCHING) {
+            return self.huge_page(space, rest, size);
+        }
         let used = space.first_used(rest).unwrap_or(rest.end);
         let empty = VirtRange::new(rest.start, used.max(rest.start));
         if !empty.is_empty() {
@@ -205,6 +209,32 @@ impl Scan {
             }
         }
         Ok(Ok(at))
+    }
+
+    /// A step of one huge page of `size` bytes, or of what `rest` has of it: none is protected in
+    /// parts, the scan ends before it.
+    fn huge_page(
+        &mut self,
+        space: &AddressSpace,
+        rest: VirtRange,
+        size: u64,
+    ) -> Result<core::result::Result<VirtAddr, VirtAddr>> {
+        let end = rest.start.align_down(size) + size;
+        let page = VirtRange::new(rest.start, end.min(rest.end));
+        let mut word = [0];
+        space.page_words(page.start, &mut word, |info| Categories::of(info).bits());
+        let categories = Categories::from_bits_retain(word[0]);
+        let written = categories.contains(Categories::WRITTEN);
+        let whole = page.len() == size && page.pages() <= self.pages;
+        if written && !whole && self.wants(categories) {
+            return Ok(Err(page.start));
+        }
+        let stopped = self.add(page, categories)?;
+        self.protect_found(space, written)?;
+        Ok(match stopped {
+            Some(end) => Err(end),
+            None => Ok(page.end),
+        })
     }
 
     /// Write-protects the pages that were found last, if that is asked for and `written` says that

@@ -332,14 +332,25 @@ fn scan_refuses_bad_arguments() -> Outcome {
 /// `protect` they are protected again.
 pub fn written(at: usize, pages: usize, protect: bool) -> std::result::Result<Vec<u64>, Stop> {
     let flags = CHECK_WPASYNC | if protect { WP_MATCHING } else { 0 };
-    let (found, end) = scan(
-        Scan {
-            flags,
-            all_of: WRITTEN,
-            ..of(at, pages)
-        },
-        pages,
-    )?;
+    let wanted = Scan {
+        flags,
+        all_of: WRITTEN,
+        ..of(at, pages)
+    };
+    let (found, end) = scan(wanted, pages)?;
     check_eq!(end, pages as u64);
     Ok(found.iter().flat_map(|it| it.0..it.1).collect())
+}
+
+/// Protects pages of `pages` that were written, `most` at most; returns how many, and where the scan
+/// ended.
+pub fn protect_some(at: usize, pages: usize, most: usize) -> Result<(u64, u64)> {
+    let wanted = Scan {
+        flags: WP_MATCHING,
+        all_of: WRITTEN,
+        max_pages: most as u64,
+        ..of(at, pages)
+    };
+    let (found, end) = scan(wanted, pages)?;
+    Ok((found.iter().map(|it| it.1 - it.0).sum(), end))
 }

@@ -1,5 +1,6 @@
 //! userfaultfd(2) of huge pages (hugetlb).
 use crate::hugetlb::{HUGE, Pool, SHARED_HUGE, of_each_size};
+use crate::scan::protect_some;
 use crate::userfault::{
     CONTINUE, COPY, MISSING, Monitor, POISON, WP, WRITEPROTECT, ZEROPAGE, byte_of, is_protected,
 };
@@ -11,6 +12,7 @@ use userland::{check, check_eq, check_err};
 userland::tests![
     userfault_huge_pages_are_filled,
     userfault_huge_pages_keep_from_writing,
+    userfault_huge_pages_are_scanned_whole,
     userfault_huge_pages_are_poisoned,
     userfault_huge_pages_are_whole,
 ];
@@ -97,6 +99,28 @@ fn userfault_huge_pages_keep_from_writing() -> Outcome {
             check!(!is_protected(at)?);
             munmap(at, 2 * size)?;
         }
+        Ok(())
+    })
+}
+
+/// PAGEMAP_SCAN protects no part of a page: not at the end of a scan, nor for `max_pages`.
+fn userfault_huge_pages_are_scanned_whole() -> Outcome {
+    of_each_size(2, |pool| {
+        let monitor = Monitor::new(WP_HUGETLBFS | WP_ASYNC)?;
+        let (at, one) = (pool.map(2, SHARED_HUGE)?, pool.pages(1));
+        monitor.register(at, 2 * one, WP)?;
+        store(at, 1);
+        store(at + pool.size, 1);
+        check_eq!(protect_some(at, one - 1, 0)?.0, 0);
+        check!(!is_protected(at)? && !is_protected(at + pool.size - PAGE)?);
+        let pages = one as u64;
+        check_eq!(protect_some(at, 2 * one, one + 1)?.0, pages);
+        check!(is_protected(at + PAGE)? && !is_protected(at + pool.size)?);
+        check_eq!(protect_some(at, 2 * one, 0)?, (pages, 2 * pages));
+        store(at + pool.size, 1);
+        check_eq!(protect_some(at, 2 * one, 0)?, (pages, 2 * pages));
+        file::close(monitor.0)?;
+        munmap(at, 2 * pool.size)?;
         Ok(())
     })
 }

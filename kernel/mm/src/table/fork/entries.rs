@@ -65,7 +65,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                     mm.frames().get(folio.head).get_ref();
                     self.object += 1;
                 }
-                // In a row there may be many.
+                // Of the zero page, and of markers, there may be many in a row.
                 let is_zero = first == mm.zero_page();
                 let most = if SLOWLY || !is_zero {
                     1
@@ -257,8 +257,8 @@ impl<'a, M: Machine> Pair<'a, M> {
         most: usize,
         done: &mut Done,
     ) -> usize {
-        let is_settled = raw & M::Pte::VALID == 0 || M::Pte::is_settled(raw);
-        let n = if most > 1 && is_settled {
+        let is_copied_alone = M::Pte::read_only(raw) == raw;
+        let n = if most > 1 && is_copied_alone {
             let row = Settled(Row {
                 table: self.from,
                 index,

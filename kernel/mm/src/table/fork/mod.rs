@@ -238,6 +238,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             match leaf {
                 Some(leaf) if folio.kind == Kind::Anon && self.keeps(&folio) => {
                     let copy = Folio::huge_copy(mm, folio.order, folio.head)?;
+                    budget.take(budget::of_runs(0, folio.order.pages() as u32));
                     let mut to = Cursor::new(mm, child, at);
                     if let Err(why) = to.prepare(leaf.level) {
                         copy.free(mm);

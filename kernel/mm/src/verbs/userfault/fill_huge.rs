@@ -136,8 +136,7 @@ impl<M: Machine> Locked<'_, M> {
 
     /// Marks all of a huge page as poison.
     fn poison_huge(&mut self, slot: Slot, at: VirtAddr) -> Result<(), Error> {
-        let (mm, order) = (self.mm(), self.huge_order_at(at));
-        Cursor::new(mm, &mut self.table, at).take_markers(order);
+        let order = self.huge_order_at(at);
         self.edit(|edit| edit.poison(VirtRange::new(at, at + order.bytes())))?;
         self.vmas.get_mut(slot).flags |= VmaFlags::POISONED;
         Ok(())

@@ -125,8 +125,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(None)
     }
 
-    /// Zaps a piece; if `markers` are to come, with tables in the place of PMD leaves. Out of memory
-    /// for them: no change.
+    /// Zaps a piece; if `markers` are to come, with tables in the place of PMD leaves. Out of
+    /// memory for them: no change.
     pub(super) fn zap_for_markers(
         &mut self,
         piece: VirtRange,

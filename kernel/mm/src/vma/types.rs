@@ -326,8 +326,8 @@ impl<M: Machine> Vma<M> {
         }
     }
     /// Whether `at` is in one of its pages, a huge one, and not where it begins. No verb opens the
-    /// lock there: the leaves of a page are changed together, all but ACCESSED and soft-dirty, which
-    /// each has for itself.
+    /// lock there: the leaves of a page are changed together, all but ACCESSED and soft-dirty,
+    /// which each has for itself.
     #[cold]
     pub(crate) fn in_huge_page(&self, at: VirtAddr) -> bool {
         let order = self.huge_order();

@@ -342,8 +342,8 @@ pub fn written(at: usize, pages: usize, protect: bool) -> std::result::Result<Ve
     Ok(found.iter().flat_map(|it| it.0..it.1).collect())
 }
 
-/// Protects pages of `pages` that were written, `most` at most; returns how many, and where the scan
-/// ended.
+/// Protects pages of `pages` that were written, `most` at most; returns how many, and where the
+/// scan ended.
 pub fn protect_some(at: usize, pages: usize, most: usize) -> Result<(u64, u64)> {
     let wanted = Scan {
         flags: WP_MATCHING,

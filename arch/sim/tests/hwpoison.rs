@@ -5,14 +5,14 @@ mod common;
 
 use arch_sim::{Process, Sim, World};
 use common::{AT, RW, anon, map, of_object, on_both_by_run, page, run_on, sizes, with_hwpoison};
-use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
+use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::frame::Kind;
 use mm::hugetlb;
 use mm::object::{Object, PagePool};
 use mm::vma::{Backing, VmaFlags};
-use mm::{Advice, Error, MapRequest, Offline, Place};
+use mm::{Advice, Error, MapRequest, Offline, Place, Registration};
 use std::sync::Arc;
 
 on_both_by_run! {
@@ -29,6 +29,7 @@ on_both_by_run! {
     all_who_share_get_copies
     a_page_of_an_object_moves
     huge_pages_move
+    protection_moves_with_huge_pages
     what_cannot_go
     no_memory_to_move_to
 }
@@ -468,6 +469,36 @@ fn huge_pages_move<F: PteFormat>(w: &World<F>) {
         w.check(&[&s], &[&object]);
         drop((s, object));
         w.mm.resize_hugetlb(order, 0);
+    }
+}
+
+fn protection_moves_with_huge_pages<F: PteFormat>(w: &World<F>) {
+    let monitor = Registration {
+        monitor: 1,
+        flags: VmaFlags::UFFD_WP,
+    };
+    for &order in hugetlb::sizes::<F>() {
+        let size = order.bytes();
+        for of_file in [false, true] {
+            w.mm.resize_hugetlb(order, 3);
+            let object = of_file.then(|| Object::huge(&w.mm, order, None));
+            object.iter().for_each(|object| object.set_len(size));
+            let s = w.process();
+            huge(w, &s, order, object.as_ref(), 1);
+            w.store(0, &s, page(3), 4).unwrap();
+            let all = VirtRange::new(AT, AT + size);
+            s.userfault_register(all, monitor).unwrap();
+            s.userfault_protect(all, true).unwrap();
+            let before = frame(&s, page(3));
+            assert_eq!(leave(&s, page(3), &[&s]), Ok(size));
+            w.check(&[&s], object.as_ref().as_slice());
+            assert_eq!(w.store(0, &s, page(2), 5), Err(Resolution::Asks));
+            assert_ne!(frame_of(w, &s, page(3)), before);
+            assert_eq!(w.load(1, &s, page(3)), Ok(4));
+            assert!(s.page_info(page(5)).write_protected);
+            drop((s, object));
+            w.mm.resize_hugetlb(order, 0);
+        }
     }
 }
 

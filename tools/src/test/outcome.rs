@@ -6,8 +6,9 @@ use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lines of a failure's output that are printed again at the end.
-const REPEATED: usize = 12;
+/// Lines of a failure's output that are printed again at the end: its first and its last ones. Of a
+/// random test the last ones have its seed.
+const REPEATED: [usize; 2] = [12, 8];
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +70,10 @@ impl Report {
             if let Outcome::Failed(why) = &case.outcome {
                 let _ = writeln!(text, "failed: {}", case.name);
                 // Again: of a long output the end may be all that is kept.
-                let first = why.lines().take(REPEATED);
-                first.for_each(|line| _ = writeln!(text, "      | {line}"));
+                let lines: Vec<&str> = why.lines().collect();
+                for line in ends(&lines) {
+                    let _ = writeln!(text, "      | {line}");
+                }
             }
         }
         println!("{text}{passed} passed, {failed} failed, {skipped} skipped");
@@ -95,6 +98,14 @@ impl Report {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Case>> {
         self.cases.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The first and the last of a failure's lines, each of them once.
+fn ends<'a>(lines: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let [first, last] = REPEATED;
+    let (head, rest) = lines.split_at(first.min(lines.len()));
+    let tail = &rest[rest.len().saturating_sub(last)..];
+    head.iter().chain(tail).copied()
 }
 
 fn describe(case: &Case) -> String {
@@ -230,6 +241,15 @@ mod tests {
             "FAIL  kernel.x86_64.b  (15 ms)\n      | 1 < 2\n      | and \u{1b}more"
         );
         assert_eq!(describe(&c), "skip  user.aarch64.c: no \"gcc\"");
+    }
+
+    #[test]
+    fn both_ends_are_repeated() {
+        let lines: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let repeated = |count: usize| ends(&lines[..count]).collect::<Vec<_>>().len();
+        assert_eq!([0, 3, 12, 15, 20, 40].map(repeated), [0, 3, 12, 15, 20, 20]);
+        assert_eq!(ends(&lines).last(), Some("39"));
     }
 
     #[test]

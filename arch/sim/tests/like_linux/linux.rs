@@ -1,6 +1,7 @@
 //! The calls as the host's Linux does them.
 
 use super::{Area, Kind, PAGES, Remap, Step};
+use std::io::{Read, Write};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use userland::sys::mem::{self, ANON, PAGE};
 use userland::sys::{Errno, fault, keys, proc};
@@ -60,15 +61,27 @@ impl Linux {
         Linux(one)
     }
 
-    /// Whether `act` says so in a child.
-    pub(crate) fn in_child(&self, act: impl FnOnce() -> bool) -> bool {
+    /// What `act` says in a child.
+    pub(crate) fn in_child(&self, act: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
         match proc::fork().expect("a child") {
             proc::Fork::Child => {
                 // A panic must not run the tests that are left.
-                let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
-                proc::exit_now(if good.unwrap_or(false) { 0 } else { 1 })
+                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+                let done = done.unwrap_or_else(|_| Err("a panic in the child".to_owned()));
+                let why = done.err().unwrap_or_default();
+                let told = writer.write_all(why.as_bytes());
+                proc::exit_now(if why.is_empty() && told.is_ok() { 0 } else { 1 })
             }
-            proc::Fork::Parent(pid) => proc::wait_for(pid) == Ok(proc::Status::Exited(0)),
+            proc::Fork::Parent(pid) => {
+                drop(writer);
+                let mut why = String::new();
+                reader.read_to_string(&mut why).expect("the child's words");
+                match proc::wait_for(pid) {
+                    Ok(proc::Status::Exited(0)) => Ok(()),
+                    status => Err(format!("{why} ({status:?})")),
+                }
+            }
         }
     }
 
@@ -156,6 +169,10 @@ impl Linux {
     }
 }
 
+/// What [`Linux::run`] fails with when memory went to where Linux joined its VMA with one that was
+/// there by chance: of which anon_vma it is from then on is nothing to compare.
+pub(crate) const JOINED_ELSEWHERE: i32 = i32::MAX;
+
 /// Where the memory is: its page, or nothing if it had gone elsewhere.
 fn remap_to(remap: &Remap) -> userland::sys::Result<Vec<u8>> {
     let (old_len, new_len) = (remap.old_len as usize * PAGE, remap.new_len as usize * PAGE);
@@ -163,6 +180,11 @@ fn remap_to(remap: &Remap) -> userland::sys::Result<Vec<u8>> {
     let now = mem::mremap(from, old_len, new_len, remap.flags, to)?;
     if (BASE..END).contains(&now) {
         return Ok(vec![((now - BASE) / PAGE) as u8]);
+    }
+    let there =
+        |line: &str| header(line).is_some_and(|area| (area.0, area.1) == (now, now + new_len));
+    if !smaps().lines().any(there) {
+        return Err(Errno(JOINED_ELSEWHERE));
     }
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     mem::mremap(now, new_len, new_len, flags, to)?;

@@ -294,11 +294,11 @@ impl<M: Machine> Locked<'_, M> {
             let range = VirtRange::new(range.start.max(start), range.end.max(start));
             let mut edit = table.edit(&mut gather);
             let range = edit.around_leaves(range);
-            // As in Linux, write protection of huge pages goes with them.
-            stopped = match vma.keeps_marks() && !vma.flags.contains(VmaFlags::HUGETLB) {
-                true => edit
-                    .uffd_zap_some(range, &mut zap)
-                    .expect("single pages have their tables"),
+            // As in Linux, write protection of huge pages goes with them, unless they come back.
+            let marks = pages.moves || !vma.flags.contains(VmaFlags::HUGETLB);
+            stopped = match vma.keeps_marks() && marks {
+                // Without memory for its markers a huge page stays mapped, and is not moved.
+                true => edit.uffd_zap_some(range, &mut zap).unwrap_or_default(),
                 false => edit.zap_some(range, &mut zap),
             };
             rss.sub(vma, &zap);

@@ -87,35 +87,22 @@ fn run(task: &Arc<Task>, user: &mut UserContext) {
 
 fn run_on<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
     loop {
-        let special = task.sched.work() & (Work::EXIT | Work::HEAP_FAILS);
+        let special = task.sched.work() & (Work::EXIT | Work::LASTING);
         if special.is_empty() {
-            turn::<SHARED>(task, user, |_, _| ());
+            turn::<SHARED>(task, user);
         } else if special.contains(Work::EXIT) {
             return;
         } else {
-            watched_turn::<SHARED>(task, user);
+            watched_turn(task, user);
         }
     }
 }
 
-/// [`turn`] of a thread whose allocations fail on purpose.
-#[cold]
-fn watched_turn<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
-    turn::<SHARED>(task, user, |trap, user| {
-        task::watch_heap_of_trap(task, trap, user)
-    });
-    fail::end();
-}
-
-/// Enters user mode until a trap that is more than a quick system call, and handles that; `entered`
-/// is called first. With several CPUs (`SHARED`) the kernel lock is not held in user mode, in quick
-/// and parallel calls, in page faults that need only memory, and at the end of a slice.
+/// Enters user mode until a trap that is more than a quick system call, and handles that. With
+/// several CPUs (`SHARED`) the kernel lock is not held in user mode, in quick and parallel calls,
+/// in page faults that need only memory, and at the end of a slice.
 #[inline(always)]
-fn turn<const SHARED: bool>(
-    task: &Arc<Task>,
-    user: &mut UserContext,
-    entered: impl Fn(&Trap, &UserContext),
-) {
+fn turn<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
     if SHARED {
         kernel_lock::leave();
     }
@@ -128,28 +115,66 @@ fn turn<const SHARED: bool>(
         user.set_return(value);
     };
     task.sched.times.leave_user();
-    entered(&trap, user);
-    if SHARED && matches!(trap, Trap::Syscall) && !runs_beside_others(task, user) {
+    if SHARED && matches!(trap, Trap::Syscall) && !syscall::is_parallel(user.syscall_number()) {
         kernel_lock::enter();
     }
-    let interrupted = handle(task, user, trap);
+    let interrupted = handle(task, user, &trap);
     if interrupted.is_some() || !task.sched.work().is_empty() {
         before_user_mode(task, user, interrupted);
     }
     task.sched.times.leave_kernel();
 }
 
-/// Whether a system call does without the kernel lock. A thread whose allocations are watched has
-/// it in all: one call is watched at a time.
-fn runs_beside_others(task: &Task, user: &UserContext) -> bool {
-    syscall::is_parallel(user.syscall_number()) && !task.sched.work().contains(Work::HEAP_FAILS)
+/// [`turn`] of a thread whose allocations fail on purpose, or that is traced: one trap, and a
+/// system call has the kernel lock in all.
+#[cold]
+fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
+    kernel_lock::leave();
+    let trap = user.run();
+    task.sched.times.leave_user();
+    let heap_fails = task.sched.work().contains(Work::HEAP_FAILS);
+    if heap_fails {
+        task::watch_heap_of_trap(task, &trap, user);
+    }
+    let interrupted = match trap {
+        Trap::Syscall => {
+            kernel_lock::enter();
+            watched_call(task, user)
+        }
+        trap => handle(task, user, &trap),
+    };
+    before_user_mode(task, user, interrupted);
+    task.sched.times.leave_kernel();
+    if heap_fails {
+        fail::end();
+    }
+}
+
+/// A system call between two stops for a tracer.
+fn watched_call(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
+    let stop = || {
+        if task.sched.work().contains(Work::TRACED) {
+            signal::at_system_call(task);
+        }
+    };
+    stop();
+    let interrupted = match syscall::quick(task, user.syscall_number()) {
+        Some(value) => {
+            user.set_return(value);
+            None
+        }
+        None => syscall::enter(task, user),
+    };
+    stop();
+    interrupted
 }
 
 /// Handles a trap. Returns the restart error of a system call that a signal interrupted.
-// Each page fault takes this way, and a call is a thirtieth of what it costs here.
+// Each page fault takes this way, and a call is a thirtieth of what it costs here; so is a trap
+// that is not borrowed but moved, by way of memory.
 #[inline(always)]
-fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno> {
-    match trap {
+fn handle(task: &Arc<Task>, user: &mut UserContext, trap: &Trap) -> Option<Errno> {
+    match *trap {
         Trap::Syscall => return syscall::enter(task, user),
         Trap::Interrupt(irq) => {
             task.sched.times.enter_for(Reason::INTERRUPT);
@@ -175,7 +200,7 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
 /// Does the pending work, until there is no more or the thread ends.
 fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option<Errno>) {
     loop {
-        let work = task.sched.work().difference(Work::HEAP_FAILS);
+        let work = task.sched.work().difference(Work::LASTING);
         if work.contains(Work::EXIT) || work.is_empty() && interrupted.is_none() {
             return;
         }

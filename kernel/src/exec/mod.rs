@@ -233,6 +233,7 @@ fn change_over(task: &Arc<Task>, ready: NewProgram, path: &[u8]) {
     task.clear_child_tid.store(0, Relaxed);
     task.set_comm(path.rsplit(|b| *b == b'/').next().unwrap_or_default());
     task.files().close_on_exec();
+    signal::after_exec(task);
     signal::recalculate(task);
     if let Some(done) = task.vfork_done.lock().take() {
         done.complete();

@@ -38,18 +38,24 @@ pub enum TaskState {
     Dead = 4,
     /// Has the CPU or waits for it, and will sleep unless something wakes it before.
     Preparing = 5,
+    /// Stopped for the parent that traces it.
+    Traced = 6,
 }
 
 impl TaskState {
     fn from_u8(raw: u8) -> Self {
-        [
-            Self::Runnable,
-            Self::Interruptible,
-            Self::Killable,
-            Self::Stopped,
-            Self::Dead,
-            Self::Preparing,
-        ][usize::from(raw)]
+        // The last one is no state: with it no index is out of bounds.
+        const STATES: [TaskState; 8] = [
+            TaskState::Runnable,
+            TaskState::Interruptible,
+            TaskState::Killable,
+            TaskState::Stopped,
+            TaskState::Dead,
+            TaskState::Preparing,
+            TaskState::Traced,
+            TaskState::Dead,
+        ];
+        STATES[usize::from(raw) % STATES.len()]
     }
 }
 
@@ -72,6 +78,10 @@ bitflags::bitflags! {
         const MAKE_ROOM = 1 << 5;
         /// Nothing to be done: its allocations fail, see [`crate::base::heap::fail`].
         const HEAP_FAILS = 1 << 6;
+        /// Nothing to be done: its parent traces it.
+        const TRACED = 1 << 7;
+        /// What is about all that it does.
+        const LASTING = Self::HEAP_FAILS.bits() | Self::TRACED.bits();
     }
 }
 
@@ -206,6 +216,7 @@ impl Entity {
             TaskState::Interruptible => 'S',
             TaskState::Killable => 'D',
             TaskState::Stopped => 'T',
+            TaskState::Traced => 't',
             TaskState::Dead => 'Z',
         }
     }

@@ -268,6 +268,7 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::exit_group => call.run(process::exit_group),
         Sysno::wait4 => call.run(process::wait4),
         Sysno::waitid => call.run(process::waitid),
+        Sysno::ptrace => call.run(process::ptrace),
         Sysno::pidfd_open => call.run(process::pidfd_open),
         Sysno::pidfd_send_signal => call.run(signal::pidfd_send_signal),
         Sysno::set_tid_address => call.run(process::set_tid_address),

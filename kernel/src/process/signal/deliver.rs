@@ -17,7 +17,13 @@ pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option
             return;
         }
         stop::stay_stopped(task);
-        let Some(info) = take(task) else { break };
+        let Some(mut info) = take(task) else { break };
+        if task.sched.work().contains(Work::TRACED) {
+            match trace::at_signal(task, info) {
+                Some(chosen) => info = chosen,
+                None => continue,
+            }
+        }
         let action = task.process().handlers().get(info.signo);
         match action.disposition() {
             Disposition::Ignore => {}

@@ -4,6 +4,7 @@ mod action;
 mod deliver;
 mod send;
 mod stop;
+mod trace;
 
 pub use action::Handlers;
 pub use deliver::{deliver, sigreturn};
@@ -12,9 +13,13 @@ pub use send::{
     force, kill_current, pass_on, queue_process, queue_task, send_group, send_process, send_task,
 };
 pub use stop::{StopState, complete_stop, continue_process, stop_process};
+pub use trace::{
+    Trace, TraceOptions, after_exec, at_system_call, detach, go_on, is_trace_stopped, trace_me,
+    tracer_has_ended,
+};
 
 use crate::base::errno::{Errno, Result};
-use crate::process::task::{Task, TaskState, Work};
+use crate::process::task::{Process, Task, TaskState, Work};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl From<QueueFull> for Errno {
@@ -23,13 +28,12 @@ impl From<QueueFull> for Errno {
     }
 }
 
-/// The siginfo of a signal from a thread to another thread or process: `code` is SI_USER for
-/// kill(2), SI_TKILL for tkill(2) and tgkill(2).
-pub fn info_from(sender: &Task, signo: i32, code: i32) -> SigInfo {
-    let process = sender.process();
+/// The siginfo of a signal from a process: `code` is SI_USER for kill(2), SI_TKILL for tkill(2) and
+/// tgkill(2).
+pub fn info_from(sender: &Process, signo: i32, code: i32) -> SigInfo {
     let fields = Fields::Sender {
-        pid: process.pid(),
-        uid: process.credentials(|c| c.uid[0]),
+        pid: sender.pid(),
+        uid: sender.credentials(|c| c.uid[0]),
     };
     SigInfo {
         signo,

@@ -110,7 +110,7 @@ fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bo
     };
     // What is blocked waits: there may be a handler by the time that it is not, or sigtimedwait(2)
     // asks for it.
-    blocked || !action.ignores(signo) && !process.survives(&action)
+    blocked || process.trace.lock().is_on() || !action.ignores(signo) && !process.survives(&action)
 }
 
 fn drop_pending(process: &Process, set: SigSet) {
@@ -164,7 +164,7 @@ fn notify(task: &Arc<Task>, signo: i32) {
         sched::wake_from(task, |state| match state {
             TaskState::Interruptible => true,
             TaskState::Killable => is_killed(task),
-            TaskState::Stopped => signo == SIGKILL,
+            TaskState::Stopped | TaskState::Traced => signo == SIGKILL,
             _ => false,
         });
     } else {

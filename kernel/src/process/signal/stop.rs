@@ -129,7 +129,7 @@ pub(super) fn stay_stopped(task: &Arc<Task>) {
     }
 }
 
-fn notify_parent(process: &Arc<Process>, code: u32, status: i32) {
+pub(super) fn notify_parent(process: &Arc<Process>, code: u32, status: i32) {
     let Some(parent) = process.parent() else {
         return;
     };

@@ -56,12 +56,12 @@ pub fn kill_other_threads(task: &Arc<Task>) -> crate::base::errno::Result {
 }
 
 fn interrupt_others(task: &Arc<Task>) {
-    use super::TaskState::{Interruptible, Killable, Stopped};
+    use super::TaskState::{Interruptible, Killable, Stopped, Traced};
     for other in task.process().threads() {
         if !Arc::ptr_eq(&other, task) {
             other.sched.add_work(Work::SIGNAL);
             sched::wake_from(&other, |state| {
-                matches!(state, Interruptible | Killable | Stopped)
+                matches!(state, Interruptible | Killable | Stopped | Traced)
             });
         }
     }
@@ -225,6 +225,7 @@ fn orphan_children(process: &Process) {
             continue;
         }
         child.set_ppid(reaper.pid());
+        signal::tracer_has_ended(child);
         child.exit_signal.store(SIGCHLD, Relaxed);
         let death_signal = child.parent_death_signal.load(Relaxed);
         if death_signal != 0 {

@@ -11,7 +11,7 @@ use super::{Pid, Task, table};
 use crate::base::machine::AddressSpace;
 use crate::base::ranks;
 use crate::process::posix_timers::PosixTimers;
-use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState};
+use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState, Trace};
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
 use alloc::string::String;
@@ -40,6 +40,7 @@ pub struct Process {
     pub(super) past_times: Lock<ProcessTimes, { ranks::PROCESS }>,
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
     pub(super) handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
+    pub(crate) trace: Lock<Trace, { ranks::SIGNAL }>,
     pub(crate) stop: Lock<StopState, { ranks::SIGNAL }>,
     pub(crate) timers: Lock<PosixTimers, { ranks::PROCESS }>,
     pub(super) real_timer: Lock<super::times::RealTimer, { ranks::SIGNAL }>,
@@ -132,6 +133,7 @@ impl Process {
             past_times: Lock::new(ProcessTimes::default()),
             pending: Lock::new(Pending::default()),
             handlers: Lock::new(beginning.handlers),
+            trace: Lock::new(Trace::default()),
             stop: Lock::new(StopState::RUNNING),
             timers: Lock::new(PosixTimers::default()),
             real_timer: Lock::new(super::times::RealTimer::default()),

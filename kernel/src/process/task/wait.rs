@@ -96,8 +96,14 @@ impl WaitRequest {
                 .has(WaitOptions::EXITED)
                 .then_some((status, code, number, true));
         }
+        let mut trace = child.trace.lock();
+        if let Some(code) = trace.unreported(take) {
+            return Some((code << 8 | 0x7f, abi::CLD_TRAPPED, code, false));
+        }
+        let traced = trace.is_on();
+        drop(trace);
         let mut stop = child.stop.lock();
-        if self.has(WaitOptions::STOPPED)
+        if (self.has(WaitOptions::STOPPED) || traced)
             && let Some(signo) = stop.unreported_stop(take)
         {
             return Some((signo << 8 | 0x7f, abi::CLD_STOPPED, signo, false));

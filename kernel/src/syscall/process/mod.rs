@@ -3,11 +3,13 @@
 mod exec;
 mod futex;
 mod membarrier;
+mod ptrace;
 mod wait;
 
 pub use exec::{execve, execveat};
 pub use futex::{futex, get_robust_list, set_robust_list};
 pub use membarrier::membarrier;
+pub use ptrace::ptrace;
 pub use wait::{wait4, waitid};
 
 use super::door::{Argument, Registers};

@@ -45,7 +45,7 @@ fn kill_all(
     targets: impl Iterator<Item = Arc<Process>>,
     signo: Option<i32>,
 ) -> Result<u64> {
-    let info = signo.map(|signo| signal::info_from(task, signo, abi::SI_USER as i32));
+    let info = signo.map(|signo| signal::info_from(task.process(), signo, abi::SI_USER as i32));
     let mut found = false;
     for process in targets {
         found = true;
@@ -80,7 +80,10 @@ pub fn tgkill(task: &Task, process: Pid, tid: Pid, signo: i32) -> Result<u64> {
 
 fn send_to(task: &Task, target: Arc<Task>, signo: i32) -> Result<u64> {
     if let Some(signo) = check_signal(signo)? {
-        signal::queue_task(&target, signal::info_from(task, signo, abi::SI_TKILL))?;
+        signal::queue_task(
+            &target,
+            signal::info_from(task.process(), signo, abi::SI_TKILL),
+        )?;
     }
     Ok(0)
 }
@@ -104,7 +107,7 @@ pub fn pidfd_send_signal(
     if let Some(signo) = signo {
         let sent = match info.given() {
             Some(info) => SigInfo::from_user(signo, &info.read()?),
-            None => signal::info_from(task, signo, abi::SI_USER as i32),
+            None => signal::info_from(task.process(), signo, abi::SI_USER as i32),
         };
         signal::queue_process(&target, sent)?;
     }

@@ -26,6 +26,7 @@ fn state_name(letter: char) -> &'static str {
         'S' => "S (sleeping)",
         'D' => "D (disk sleep)",
         'T' => "T (stopped)",
+        't' => "t (tracing stop)",
         _ => "Z (zombie)",
     }
 }
@@ -50,8 +51,13 @@ fn identity(subject: &Subject, out: &mut Text) {
         "Name:\t{name}\nUmask:\t{umask:04o}\nState:\t{}\n",
         state_name(state)
     ));
+    let tracer = if process.trace.lock().is_on() {
+        process.ppid()
+    } else {
+        0
+    };
     out.put(format_args!(
-        "Tgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}\nTracerPid:\t0\n",
+        "Tgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}\nTracerPid:\t{tracer}\n",
         process.ppid()
     ));
     out.put(format_args!(

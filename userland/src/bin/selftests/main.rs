@@ -76,6 +76,7 @@ mod thp_disable;
 mod thp_orders;
 mod threads;
 mod timers;
+mod trace;
 mod trap;
 mod userfault;
 mod userfault_huge;
@@ -114,6 +115,7 @@ const FAMILIES: &[&[Test]] = &[
     signal::TESTS,
     signal_threads::TESTS,
     timers::TESTS,
+    trace::TESTS,
     trap::TESTS,
     files::TESTS,
     names::TESTS,
@@ -172,6 +174,7 @@ const EMULATOR_GAPS: &[&str] = &[
     "vfork_shares_until_exit",
     "spawn_a_program",
     "wait_stop_and_continue",
+    "trace_*",
     "signal_pending_limit",
     "exec_*",
     "sleep_refuses",

@@ -637,6 +637,15 @@ fn pinned_pages_stay<F: PteFormat>(w: &Huge<F>) {
     w.store(0, &parent, AT + 5, 3).unwrap();
     pin.read(5, &mut byte);
     assert_eq!(byte, [3]);
+    // A write to another page of it finds the pin, also with another reference.
+    let also = parent.pin(AT).unwrap();
+    parent.protect(AT, w.size(), Prot::READ).unwrap();
+    parent.protect(AT, w.size(), RW).unwrap();
+    w.store(0, &parent, AT + (w.size() - 1), 3).unwrap();
+    w.store(0, &parent, AT + 5, 4).unwrap();
+    pin.read(5, &mut byte);
+    assert_eq!(byte, [4]);
+    drop(also);
     // A pin of the other kind keeps what was there.
     let short = child.pin(AT).unwrap();
     drop(other);

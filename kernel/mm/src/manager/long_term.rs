@@ -120,12 +120,23 @@ impl<M: Machine> Mm<M> {
         private.then(|| LongTerm::of(meta)).flatten()
     }
 
-    /// Whether a page that `owner` maps, under the lock of its space, has a long-term pin
-    /// that it took: no other space has the page.
+    /// Whether a page that `owner` maps, under the lock of its space, has a long-term pin that it
+    /// took: no other space has the page, or any of a huge page.
     #[inline]
     pub(crate) fn pinned_by(&self, page: Pfn, owner: &Owner) -> bool {
+        self.long_term_pins() != 0 && self.any_pinned_by(page, owner)
+    }
+
+    #[cold]
+    fn any_pinned_by(&self, page: Pfn, owner: &Owner) -> bool {
+        let Block { head, order, .. } = self.frames().folio(page);
+        let (first, pages) = match self.frames().get(head).is_hugetlb() {
+            true => (head, order.pages()),
+            false => (page, 1),
+        };
         let id = owner.id().map_or(0, MmId::get);
-        self.long_term_pins() != 0 && self.long_term(page).is_some_and(|it| it.pinner == id)
+        let by_owner = |page| self.long_term(page).is_some_and(|it| it.pinner == id);
+        (0..pages).any(|n| by_owner(first + n))
     }
 
     /// Whether any of `pages` pages of one private folio has a long-term pin.

@@ -153,7 +153,8 @@ fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
 /// A system call between two stops for a tracer.
 fn watched_call(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let stop = || {
-        if task.sched.work().contains(Work::TRACED) {
+        // After exit(2) there is no end of the call.
+        if task.sched.work() & (Work::TRACED | Work::EXIT) == Work::TRACED {
             signal::at_system_call(task);
         }
     };

@@ -56,11 +56,12 @@ impl Trace {
     }
 }
 
-/// PTRACE_TRACEME. EPERM: it is traced already, or is not the first thread of its process.
+/// PTRACE_TRACEME. EPERM: it is traced already, is not the first thread of its process, or has no
+/// parent.
 pub fn trace_me(task: &Task) -> Result {
     let process = task.process();
     let mut trace = process.trace.lock();
-    if trace.on || task.tid() != process.pid() {
+    if trace.on || task.tid() != process.pid() || process.ppid() == 0 {
         return Err(Errno::EPERM);
     }
     trace.on = true;

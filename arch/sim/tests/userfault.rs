@@ -10,6 +10,7 @@ use mm::fault::{Access, Question, Resolution};
 use mm::hugetlb::DEFAULT;
 use mm::object::Object;
 use mm::switch::Switch;
+use mm::thp::controls::ShmemSize;
 use mm::vma::{Prot, VmaFlags};
 use mm::{Advice, Content, Error, Registration, RemapFlags};
 
@@ -37,6 +38,7 @@ on_both! {
     shared_memory_is_filled_for_all
     a_page_of_the_object_is_asked_for
     shared_memory_is_protected
+    protection_stays_past_the_end
     no_collapse_of_what_a_monitor_watches
     dropped_pages_are_asked_for_again
     pages_move_without_a_copy
@@ -588,6 +590,26 @@ fn shared_memory_is_protected<F: PteFormat>(w: &World<F>) {
     w.store(0, &s, page(3), 2).unwrap();
     assert_eq!(w.load(1, &t, page(2)), Ok(2));
     w.check(&[&s, &t], &[]);
+}
+
+/// Where a large folio of the object reaches past its end.
+fn protection_stays_past_the_end<F: PteFormat>(w: &World<F>) {
+    let controls = &w.mm.thp().controls;
+    controls.change(|settings| settings.shmem_sizes[4] = ShmemSize::Always);
+    let object = Object::new(&w.mm);
+    object.set_len(4 * PAGE_SIZE);
+    let s = w.process();
+    s.map(of_object(&object, 0, AT, 16, RW, VmaFlags::SHARED))
+        .unwrap();
+    w.store(0, &s, page(0), 1).unwrap();
+    assert_eq!(w.mm.counts().object, 16);
+    register(&s, pages(0, 16), ASYNC).unwrap();
+    s.userfault_protect_async(pages(0, 16)).unwrap();
+    assert_eq!(w.store(0, &s, page(4), 1), Err(Resolution::Bus));
+    w.store(0, &s, page(3), 1).unwrap();
+    let written: Vec<_> = (0..16).filter(|n| !protected_page(&s, *n)).collect();
+    assert_eq!(written, [3]);
+    w.check(&[&s], &[&object]);
 }
 
 fn no_collapse_of_what_a_monitor_watches<F: PteFormat>(w: &World<F>) {

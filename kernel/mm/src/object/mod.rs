@@ -306,12 +306,13 @@ impl<M: Machine> Object<M> {
     fn look<R>(&self, index: u64, f: impl FnOnce(Found) -> R) -> R {
         let (file, index) = (self.file_object(), index >> self.order().0);
         let inner = file.inner.lock();
+        // A large folio may reach past the end.
+        let before_end = self.is_endless() || index < inner.len.div_ceil(1 << self.shift());
         let found = match inner.pages.get(&index) {
             _ if file.has_hwpoison(&inner, index) => Found::HwPoison,
+            _ if !before_end => Found::End,
             Some(pfn) => Found::Page(*pfn),
-            None if self.is_endless() => Found::Hole,
-            None if index < inner.len.div_ceil(1 << self.shift()) => Found::Hole,
-            None => Found::End,
+            None => Found::Hole,
         };
         f(found)
     }

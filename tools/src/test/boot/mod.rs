@@ -72,6 +72,9 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
     job.case(format!("user.{arch}.boot.sweep"), || {
         sweep::check(arch, built)
     });
+    job.case(format!("user.{arch}.boot.sweep_interrupted"), || {
+        sweep::interrupted(arch)
+    });
 }
 
 fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {

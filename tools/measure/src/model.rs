@@ -6,12 +6,10 @@ use crate::insn::bulk::Run;
 use models::estimate::cycles;
 use models::walk::walk;
 use models::{Access, Flush, Machine, Options, Preset, Ram, Roots, Tables};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 /// Guest memory, as the file that QEMU shares (`-object memory-backend-file,share=on`).
 pub struct RamFile {
-    file: File,
+    file: Box<dyn Ram + Send + Sync>,
     arch: Arch,
     bytes: u64,
 }
@@ -23,10 +21,9 @@ const HOLE: [u64; 2] = [0x8000_0000, 0xb000_0000];
 const VIRT: u64 = 0x4000_0000;
 
 impl RamFile {
-    /// Of a machine `q35` or `virt`.
-    pub fn new(arch: Arch, file: File) -> std::io::Result<RamFile> {
-        let bytes = file.metadata()?.len();
-        Ok(RamFile { file, arch, bytes })
+    /// Of a machine `q35` or `virt`; `file` has so many bytes, and its addresses are offsets.
+    pub fn new(arch: Arch, bytes: u64, file: Box<dyn Ram + Send + Sync>) -> RamFile {
+        RamFile { file, arch, bytes }
     }
 }
 
@@ -51,10 +48,8 @@ impl RamFile {
 
 impl Ram for RamFile {
     fn read_u64(&self, physical: u64) -> Option<u64> {
-        let mut word = [0; 8];
         let offset = offset(self.arch, self.bytes, physical)?;
-        self.file.read_exact_at(&mut word, offset).ok()?;
-        Some(u64::from_le_bytes(word))
+        self.file.read_u64(offset)
     }
 }
 

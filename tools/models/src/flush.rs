@@ -73,6 +73,25 @@ impl Flush {
         }
     }
 
+    /// The pages of 4 KiB that it names, if they are few: rather looked for one by one.
+    pub(crate) fn few_pages(&self) -> Option<impl Iterator<Item = u64> + use<>> {
+        const FEW: u64 = 32;
+        let Flush::Pages { address, bytes, .. } = *self else {
+            return None;
+        };
+        let last = address.saturating_add(bytes.max(1) - 1) >> 12;
+        let pages = (address >> 12)..=last;
+        (last - pages.start() < FEW).then(|| pages.map(|page| page << 12))
+    }
+
+    /// Whether it drops entries that point to tables, also those for other addresses.
+    pub(crate) fn names_all_tables(&self) -> bool {
+        match self {
+            Flush::All | Flush::NotGlobal | Flush::Tag(_) => true,
+            Flush::Pages { tables, .. } => *tables == Tables::OfTag,
+        }
+    }
+
     /// Whether it drops an entry of a TLB.
     pub(crate) fn drops(&self, entry: &Entry) -> bool {
         match entry.kind {

@@ -55,6 +55,7 @@ pub mod flush;
 pub mod machine;
 pub mod mmu;
 pub mod presets;
+mod strays;
 pub mod tlb;
 pub mod walk;
 mod walk_cache;

@@ -5,6 +5,7 @@
 
 use crate::config::{BadPreset, TlbArray, TlbShape, sets};
 use crate::flush::Flush;
+use crate::strays::Strays;
 
 /// A translation that may be cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +74,15 @@ impl Entry {
         }
     }
 
+    /// Becomes empty, if a flush names it; returns how many entries that are.
+    fn flush(&mut self, flush: &Flush) -> u64 {
+        let drops = flush.drops(self);
+        if drops {
+            *self = Entry::default();
+        }
+        u64::from(drops)
+    }
+
     /// Itself, or the page or block that it is a piece of.
     pub(crate) fn whole(&self) -> Entry {
         let size = self.size.max(self.leaf);
@@ -105,6 +115,14 @@ impl Array {
         })
     }
 
+    /// The sizes that choose different sets; of one set, one of them.
+    fn choices(&self) -> &'static [u8] {
+        match self.sets {
+            1 => &[12],
+            _ => self.sizes,
+        }
+    }
+
     /// The index of the first entry of the set for an address.
     fn first(&self, address: u64, size: u8) -> usize {
         ((address >> size) % self.sets) as usize * self.ways
@@ -114,9 +132,7 @@ impl Array {
     fn locate(&self, address: u64, tag: u16, kind: Kind) -> Option<(usize, usize)> {
         let sizes = match kind {
             Kind::Table => &[TABLE_SIZE],
-            // One set: one look for all sizes.
-            _ if self.sets == 1 => &[12],
-            _ => self.sizes,
+            _ => self.choices(),
         };
         sizes.iter().find_map(|&size| {
             let first = self.first(address, size);
@@ -124,6 +140,20 @@ impl Array {
             let way = set.position(|entry| entry.is_for(address, tag, kind))?;
             Some((first, way))
         })
+    }
+
+    /// Drops what a flush names of the set for an address; returns how many entries.
+    fn flush_set(&mut self, address: u64, size: u8, flush: &Flush) -> u64 {
+        let first = self.first(address, size);
+        let set = &mut self.entries[first..first + self.ways];
+        set.iter_mut().map(|entry| entry.flush(flush)).sum()
+    }
+
+    /// Whether the set for an address has an entry that points to its table, under any tag.
+    fn has_table(&self, base: u64) -> bool {
+        let first = self.first(base, TABLE_SIZE);
+        let mut set = self.entries[first..first + self.ways].iter();
+        set.any(|entry| entry.kind == Kind::Table && entry.base == base)
     }
 
     /// Uses an entry: a copy of it.
@@ -152,6 +182,7 @@ pub struct Tlb {
     /// A copy of the entry that was used last: it is the first of its set, so that its use changes
     /// nothing.
     last: Entry,
+    strays: Strays,
 }
 
 impl Tlb {
@@ -165,6 +196,7 @@ impl Tlb {
         Ok(Self {
             arrays,
             last: Entry::default(),
+            strays: Strays::default(),
         })
     }
 
@@ -220,6 +252,7 @@ impl Tlb {
         let choice = (entry.base >> entry.size) / sets % several.max(1);
         let mut arrays = self.arrays.iter_mut().filter(|array| has_size(array));
         if let Some(array) = arrays.nth(choice as usize) {
+            self.strays.note(&entry);
             array.insert(entry);
         }
     }
@@ -237,11 +270,50 @@ impl Tlb {
     /// Drops what a flush names; returns how many entries.
     pub fn flush(&mut self, flush: &Flush) -> u64 {
         self.last = Entry::default();
+        match flush.few_pages().filter(|_| self.strays.leave(flush)) {
+            Some(pages) => {
+                let of_pages = pages.map(|page| self.flush_page(page, flush)).sum::<u64>();
+                of_pages + self.flush_tables(flush)
+            }
+            None => self.flush_all(flush),
+        }
+    }
+
+    /// Looks at each entry.
+    fn flush_all(&mut self, flush: &Flush) -> u64 {
+        self.strays = Strays::default();
         let mut dropped = 0;
         for entry in self.arrays.iter_mut().flat_map(|array| &mut array.entries) {
-            if flush.drops(entry) {
-                *entry = Entry::default();
-                dropped += 1;
+            dropped += entry.flush(flush);
+            self.strays.note(entry);
+        }
+        dropped
+    }
+
+    /// Looks at the sets for a page.
+    fn flush_page(&mut self, page: u64, flush: &Flush) -> u64 {
+        let of_array = |array: &mut Array| {
+            let sizes = array.choices().iter();
+            sizes
+                .map(|&size| array.flush_set(page, size, flush))
+                .sum::<u64>()
+        };
+        self.arrays.iter_mut().map(of_array).sum()
+    }
+
+    /// Looks at the entries that point to tables, wherever, if a flush of pages names them.
+    fn flush_tables(&mut self, flush: &Flush) -> u64 {
+        if !flush.names_all_tables() {
+            return 0;
+        }
+        let mut dropped = 0;
+        for base in self.strays.take_tables() {
+            let sets = self.arrays.iter_mut();
+            dropped += sets
+                .map(|array| array.flush_set(base, TABLE_SIZE, flush))
+                .sum::<u64>();
+            if self.arrays.iter().any(|array| array.has_table(base)) {
+                self.strays.keep_table(base);
             }
         }
         dropped

@@ -1,8 +1,8 @@
 //! One level of a TLB beside a slow reference: a list of (array, entry, time of the last use).
 
-use models::Flush;
 use models::config::TlbArray;
 use models::tlb::{Entry, Kind, Tlb};
+use models::{Flush, Tables};
 use proptest::prelude::*;
 
 const SHAPES: &[&[u8]] = &[
@@ -21,15 +21,39 @@ struct Slow {
 }
 
 impl Slow {
-    fn find(&mut self, address: u64, tag: u16) -> Option<Entry> {
+    fn find(&mut self, address: u64, tag: u16, kind: Kind) -> Option<Entry> {
         self.now += 1;
         let mut entries = self.entries.iter_mut();
         let found = entries.find(|(_, entry, _)| {
             let inside = entry.base <= address && address - entry.base < 1 << entry.size;
-            inside && (entry.global || entry.tag == tag)
+            inside && (entry.global || entry.tag == tag) && entry.kind == kind
         })?;
         found.2 = self.now;
         Some(found.1)
+    }
+    /// Whether a flush of pages drops an entry: each address of the range, page by page.
+    fn drops(flush: &Flush, entry: &Entry) -> bool {
+        let Flush::Pages {
+            address,
+            bytes,
+            tag,
+            globals,
+            tables,
+        } = *flush
+        else {
+            unreachable!("another flush");
+        };
+        let size = entry.size.max(entry.leaf);
+        let mut pages = (address >> 12..=(address + bytes - 1) >> 12).map(|page| page << 12);
+        let overlaps = pages.any(|page| page >> size == entry.base >> size);
+        let tagged = tag.is_none_or(|tag| entry.tag == tag);
+        match (entry.kind, tables) {
+            (Kind::Table, Tables::Keep) => false,
+            (Kind::Table, Tables::OfPages) => tagged && overlaps,
+            (Kind::Table, Tables::OfTag) => tagged,
+            _ if entry.global => globals && overlaps,
+            _ => tagged && overlaps,
+        }
     }
     fn fill(&mut self, address: u64, entry: Entry) {
         self.now += 1;
@@ -89,24 +113,62 @@ fn page(address: u64, tag: u16) -> Entry {
     }
 }
 
+fn table(address: u64, tag: u16) -> Entry {
+    let base = address & (u64::MAX << 21);
+    Entry {
+        base,
+        physical: base ^ (1 << 41),
+        size: 21,
+        leaf: 21,
+        tag,
+        global: false,
+        writable: true,
+        kind: Kind::Table,
+    }
+}
+
+/// A flush of a few or of many pages.
+fn pages(address: u64) -> impl Strategy<Value = Flush> {
+    let bytes = prop::sample::select(&[1u64, 0x1000, 0x5000, 0x1_f000, 0x2_0000, 0x30_0000]);
+    let tables = prop::sample::select(&[Tables::Keep, Tables::OfPages, Tables::OfTag]);
+    let tag = prop::option::of(0u16..3);
+    (bytes, tag, any::<bool>(), tables).prop_map(move |(bytes, tag, globals, tables)| {
+        Flush::Pages {
+            address,
+            bytes,
+            tag,
+            globals,
+            tables,
+        }
+    })
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Use,
+    Table,
     Remove,
     Flush(Flush),
 }
 
 fn ops() -> impl Strategy<Value = Vec<(u64, u16, Op)>> {
-    let address = (0u64..10, 0u64..12, prop::sample::select(&[12u32, 16, 21]))
-        .prop_map(|(region, page, shift)| (region << 30) + (page << shift) + 0x123);
+    let address = || {
+        (0u64..10, 0u64..12, prop::sample::select(&[12u32, 16, 21]))
+            .prop_map(|(region, page, shift)| (region << 30) + (page << shift) + 0x123)
+    };
     let flush = prop_oneof![
-        Just(Flush::All),
-        Just(Flush::NotGlobal),
-        (0u16..3).prop_map(Flush::Tag),
+        1 => Just(Flush::All),
+        1 => Just(Flush::NotGlobal),
+        1 => (0u16..3).prop_map(Flush::Tag),
+        5 => address().prop_flat_map(pages),
     ];
-    let op =
-        prop_oneof![30 => Just(Op::Use), 2 => Just(Op::Remove), 1 => flush.prop_map(Op::Flush)];
-    prop::collection::vec((address, 0u16..3, op), 1..400)
+    let op = prop_oneof![
+        30 => Just(Op::Use),
+        5 => Just(Op::Table),
+        2 => Just(Op::Remove),
+        3 => flush.prop_map(Op::Flush),
+    ];
+    prop::collection::vec((address(), 0u16..3, op), 1..400)
 }
 
 proptest! {
@@ -120,7 +182,7 @@ proptest! {
         for (address, tag, op) in ops {
             match op {
                 Op::Use => {
-                    let expected = slow.find(address, tag);
+                    let expected = slow.find(address, tag, Kind::Page);
                     let last = tlb.last(address, tag).copied();
                     prop_assert!(last.is_none() || last == expected);
                     prop_assert_eq!(tlb.find(address, tag), expected);
@@ -131,9 +193,19 @@ proptest! {
                         slow.fill(address, page(address, tag));
                     }
                 }
+                Op::Table => {
+                    let expected = slow.find(address, tag, Kind::Table);
+                    prop_assert_eq!(tlb.find_table(address, tag), expected);
+                    if expected.is_none() {
+                        tlb.fill_table(table(address, tag));
+                        slow.fill(address, table(address, tag));
+                    }
+                }
                 Op::Remove => {
                     tlb.remove(address, tag);
-                    slow.entries.retain(|(_, entry, _)| !entry.translates(address, tag));
+                    slow.entries.retain(|(_, entry, _)| {
+                        entry.kind == Kind::Table || !entry.translates(address, tag)
+                    });
                 }
                 Op::Flush(flush) => {
                     let before = slow.entries.len();
@@ -141,15 +213,16 @@ proptest! {
                         Flush::All => false,
                         Flush::NotGlobal => entry.global,
                         Flush::Tag(tag) => entry.global || entry.tag != tag,
-                        Flush::Pages { .. } => unreachable!("not made above"),
+                        Flush::Pages { .. } => !Slow::drops(&flush, entry),
                     });
                     prop_assert_eq!(tlb.flush(&flush), (before - slow.entries.len()) as u64);
                 }
             }
+            let key = |entry: &Entry| (entry.base, entry.tag, entry.kind == Kind::Table);
             let mut held: Vec<Entry> = tlb.entries().copied().collect();
             let mut expected: Vec<Entry> = slow.entries.iter().map(|(_, entry, _)| *entry).collect();
-            held.sort_by_key(|entry| (entry.base, entry.tag));
-            expected.sort_by_key(|entry| (entry.base, entry.tag));
+            held.sort_by_key(key);
+            expected.sort_by_key(key);
             prop_assert_eq!(held, expected);
         }
     }

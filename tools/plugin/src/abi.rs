@@ -11,8 +11,10 @@ use std::marker::PhantomData;
 
 mod raw;
 mod registers;
+mod shared;
 
 pub use registers::{Registers, on_cpu};
+pub use shared::Shared;
 
 /// The version that this plugin was written for; QEMU reads it before it calls anything.
 #[unsafe(no_mangle)]

@@ -1,12 +1,11 @@
 //! The model, if there is one: what it is told of, and when.
 use crate::RUN;
-use crate::abi::{Access, Direction, Instruction, Sees};
+use crate::abi::{Access, Instruction, Sees};
 use crate::turns;
 use measure::Arch;
 use measure::args::ModelArgs;
-use measure::insn::{Atomic, Effect, bulk, gpr_name};
+use measure::insn::{Effect, bulk, gpr_name};
 use measure::lines::LINE;
-use measure::marks;
 use measure::model::{Model, RamFile};
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
@@ -52,9 +51,27 @@ impl Modelled {
         figures.into_iter().collect()
     }
 
+    /// Whether accesses and fetches count.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Relaxed)
+    }
+
+    /// An access was done, at this physical address if that is RAM.
+    pub fn access(&self, cpu: usize, access: &Access, address: u64, physical: Option<u64>) {
+        let access = models::Access {
+            address,
+            bytes: access.bytes() as u32,
+            write: access.is_store(),
+            physical,
+            device: physical.is_none(),
+        };
+        locked(&self.model).access(cpu, access);
+    }
+
     /// A CPU touches memory of one page by an instruction whose accesses QEMU does not report.
     pub fn bulk(&self, cpu: usize, run: bulk::Run) {
-        if self.begun.load(Relaxed) {
+        if self.has_begun() {
             locked(&self.model).bulk(cpu, run);
         }
     }
@@ -69,11 +86,6 @@ impl Modelled {
             instruction.on_execution(Sees::Nothing, fetch, pc << 8 | bytes.len() as u64);
             *line = last / LINE;
         }
-        let direction = match Atomic::of(self.arch, bytes) {
-            Atomic::ExclusiveStore => Direction::Stores,
-            _ => Direction::Both,
-        };
-        instruction.on_access(direction, access, pc);
         if let Some(effect) = Effect::of(self.arch, bytes, pc) {
             instruction.on_execution(Sees::Registers, change, self.place(effect) as u64);
         }
@@ -99,7 +111,7 @@ fn modelled(cpu: c_uint) -> Option<(&'static Modelled, usize)> {
 
 /// The same from the first mark on.
 fn begun(cpu: c_uint) -> Option<(&'static Modelled, usize)> {
-    modelled(cpu).filter(|(modelled, _)| modelled.begun.load(Relaxed))
+    modelled(cpu).filter(|(modelled, _)| modelled.has_begun())
 }
 
 /// A line of code is fetched.
@@ -111,25 +123,6 @@ extern "C" fn fetch(cpu: c_uint, word: *mut c_void) {
     // The bits above the address are copies of its highest one.
     let address = (word as i64 >> 8) as u64;
     locked(&modelled.model).fetch(cpu, address, word as u32 & 0xff);
-}
-
-/// An access was done.
-extern "C" fn access(cpu: c_uint, access: Access, address: u64, _: *mut c_void) {
-    let Some((modelled, cpu)) = begun(cpu) else {
-        return;
-    };
-    if marks::is_in_page(address) {
-        return;
-    }
-    let physical = access.physical(address);
-    let access = models::Access {
-        address,
-        bytes: access.bytes() as u32,
-        write: access.is_store(),
-        physical,
-        device: physical.is_none(),
-    };
-    locked(&modelled.model).access(cpu, access);
 }
 
 /// An instruction changes how addresses are translated, before it does.

@@ -1,5 +1,5 @@
 //! One run of QEMU: what is counted, what is open, and where results go.
-use crate::abi::{self, Scoreboard};
+use crate::abi::{self, Scoreboard, Shared};
 use crate::bulk::Bulks;
 use crate::modelled::Modelled;
 use crate::turns::{self, Turns};
@@ -105,6 +105,11 @@ impl Run {
         self.says_lines != args::Lines::Off
     }
 
+    /// Whether each access is of interest, while a measurement is open or from the first one on.
+    pub fn watches(&self) -> bool {
+        self.keeps_lines() || self.model.is_some()
+    }
+
     /// Whether a measurement is open.
     #[inline]
     pub fn is_open(&self) -> bool {
@@ -179,7 +184,8 @@ impl Run {
 /// Guest memory, if it is a file.
 fn ram(arch: Arch, args: &Args) -> Result<Option<RamFile>, String> {
     let open = |path: &PathBuf| {
-        let ram = File::open(path).and_then(|file| RamFile::new(arch, file));
+        let file = File::open(path).and_then(|file| Shared::map(&file));
+        let ram = file.map(|file| RamFile::new(arch, file.bytes(), Box::new(file)));
         ram.map_err(|error| format!("cannot read ram={}: {error}", path.display()))
     };
     args.ram.as_ref().map(open).transpose()

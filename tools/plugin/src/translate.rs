@@ -32,13 +32,17 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
 
     // Before the callbacks: the counters include the store of a mark when that is seen.
     count(run, instruction, mode, atomic);
-    if mode == Mode::User {
+    if run.watches() {
+        // What an exclusive store reads is the emulator's doing.
+        let direction = match atomic {
+            Atomic::ExclusiveStore => Direction::Stores,
+            _ => Direction::Both,
+        };
+        instruction.on_access(direction, access, pc);
+    } else if mode == Mode::User {
         instruction.on_access(Direction::Stores, user_store, pc);
     }
-    if run.keeps_lines() {
-        instruction.on_access(Direction::Both, access, pc);
-    }
-    if run.keeps_lines() || run.model.is_some() {
+    if run.watches() {
         run.bulks.translate(run.arch, instruction, bytes);
     }
     if let Some(model) = &run.model {
@@ -74,25 +78,44 @@ fn count(run: &Run, instruction: &Instruction<'_>, mode: Mode, atomic: Atomic) {
 /// A store by a user program: maybe a mark.
 extern "C" fn user_store(cpu: c_uint, access: Access, address: u64, _: *mut c_void) {
     if marks::is_in_page(address)
-        && let (Some(run), Some(value)) = (RUN.get(), access.word())
+        && let Some(run) = RUN.get()
     {
+        mark(run, cpu, &access, address);
+    }
+}
+
+fn mark(run: &Run, cpu: c_uint, access: &Access, address: u64) {
+    if let Some(value) = access.word() {
         run.mark(run.cpu(cpu), address - marks::ADDRESS, value);
     }
 }
 
-/// An access to keep in the CPU's lines.
+/// An access: a mark, or one for the CPU's lines and the model.
 extern "C" fn access(cpu: c_uint, access: Access, address: u64, pc: *mut c_void) {
-    let Some(run) = RUN.get().filter(|run| run.is_open()) else {
+    let Some(run) = RUN.get() else {
         return;
     };
+    let pc = pc.addr() as u64;
     if marks::is_in_page(address) {
+        if Mode::of(pc) == Mode::User && access.is_store() {
+            mark(run, cpu, &access, address);
+        }
         return;
     }
-    if let Some(physical) = access.physical(address) {
-        let pc = pc.addr() as u64;
+    let keeps_lines = run.keeps_lines() && run.is_open();
+    let model = run.model.as_ref().filter(|model| model.has_begun());
+    if !keeps_lines && model.is_none() {
+        return;
+    }
+    // A look into QEMU's TLB, once for both.
+    let (cpu, physical) = (run.cpu(cpu), access.physical(address));
+    if let Some(physical) = physical.filter(|_| keeps_lines) {
         let place = Place { address, pc };
-        run.touch(run.cpu(cpu), |lines| {
+        run.touch(cpu, |lines| {
             lines.touch(physical, access.bytes(), access.is_store(), place);
         });
+    }
+    if let Some(model) = model {
+        model.access(cpu, &access, address, physical);
     }
 }

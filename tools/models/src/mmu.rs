@@ -59,6 +59,8 @@ pub enum CachedAs {
 pub struct Mmu {
     roots: Roots,
     tag: u16,
+    /// By `roots`: see [`ignored`].
+    ignored: u32,
     dtlb: Tlb,
     /// The first level of stores, if it is not `dtlb`.
     stlb: Option<Tlb>,
@@ -73,10 +75,13 @@ pub struct Mmu {
     coalesces: bool,
 }
 
-/// Bits 0 to 55, with those above equal to bit 55: aarch64 may ignore the top byte of an address.
-#[inline]
-fn without_top_byte(address: u64) -> u64 {
-    ((address << 8) as i64 >> 8) as u64
+/// How many bits at the top of an address may be ignored: the top byte on aarch64. On x86_64 with
+/// five levels of tables bit 56 is the sign.
+fn ignored(roots: &Roots) -> u32 {
+    match roots {
+        Roots::Aarch64 { .. } => 8,
+        Roots::X86_64 { .. } | Roots::Off => 0,
+    }
 }
 
 impl Mmu {
@@ -85,6 +90,7 @@ impl Mmu {
         Ok(Self {
             roots: Roots::Off,
             tag: 0,
+            ignored: 0,
             dtlb: Tlb::new("dtlb", preset.dtlb)?,
             stlb: preset
                 .stlb
@@ -108,6 +114,13 @@ impl Mmu {
     pub fn set_roots(&mut self, roots: Roots) {
         self.roots = roots;
         self.tag = roots.tag();
+        self.ignored = ignored(&roots);
+    }
+
+    /// An address with its ignored bits equal to the highest one below them.
+    #[inline]
+    fn extended(&self, address: u64) -> u64 {
+        ((address << self.ignored) as i64 >> self.ignored) as u64
     }
 
     /// Whether addresses are translated.
@@ -119,7 +132,7 @@ impl Mmu {
     /// Fast path: the physical address, if the entry that the first level used last has it.
     #[inline]
     pub fn last(&self, address: u64, side: Side) -> Option<u64> {
-        let address = without_top_byte(address);
+        let address = self.extended(address);
         let tlb = match side {
             Side::Fetch => &self.itlb,
             Side::Write => self.stlb.as_ref().unwrap_or(&self.dtlb),
@@ -131,7 +144,7 @@ impl Mmu {
 
     /// Translates through all levels.
     pub fn translate(&mut self, address: u64, side: Side, ram: &impl Ram) -> Found {
-        let address = without_top_byte(address);
+        let address = self.extended(address);
         let (tag, write) = (self.tag, side == Side::Write);
         let (first, second) = self.levels(side);
         let mut rewalk = false;

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{ARM_PAGE, Memory, SMALL, X86_LARGE, X86_PAGE, X86_TABLE, arm, one, x86};
+use common::{
+    ARM_PAGE, CR4, EFER, Memory, ROOT, SMALL, X86_LARGE, X86_PAGE, X86_TABLE, arm, one, x86,
+};
 use models::config::{TlbArray, WalkCacheShape};
 use models::{Access, Machine, Options, Preset, Ram, Roots};
 
@@ -328,6 +330,28 @@ fn top_byte() {
         (machine.figures(0).dtlb.walks, machine.figures(0).dtlb.l1),
         (1, 1)
     );
+}
+
+/// With five levels of tables, addresses of x86_64 have their sign in bit 56.
+#[test]
+fn five_levels() {
+    const LA57: u64 = 1 << 12;
+    let mut memory = Memory::new(0x20000);
+    memory.map_x86(0x1000, 12, 0x8000 | X86_PAGE);
+    // Another root, whose entry for the address has the tables for its lower bits.
+    let (root, high) = (0x1_f000, 0xff11_0000_0000_1000_u64);
+    memory.write(root + (high >> 48 & 0x1ff) * 8, ROOT | X86_TABLE);
+    let roots = Roots::X86_64 {
+        cr3: root,
+        cr4: CR4 | LA57,
+        efer: EFER,
+    };
+    let mut machine = one(SMALL, Options::default(), roots);
+    machine.access(0, Access::read(high, 1), &memory);
+    machine.access(0, Access::read(high, 1), &memory);
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.walks, figures.dtlb.l1), (1, 1));
+    assert_eq!(figures.events.unresolved, 0);
 }
 
 #[test]

@@ -82,8 +82,8 @@ impl Modelled {
         let pc = instruction.pc();
         let last = pc + bytes.len() as u64 - 1;
         if *line != last / LINE {
-            // The address has 56 significant bits at most; the size fits above.
-            instruction.on_execution(Sees::Nothing, fetch, pc << 8 | bytes.len() as u64);
+            // Five bits have the size, at most 16; the address has 57 significant ones at most.
+            instruction.on_execution(Sees::Nothing, fetch, pc << 5 | bytes.len() as u64);
             *line = last / LINE;
         }
         if let Some(effect) = Effect::of(self.arch, bytes, pc) {
@@ -121,8 +121,8 @@ extern "C" fn fetch(cpu: c_uint, word: *mut c_void) {
     };
     let word = word.addr() as u64;
     // The bits above the address are copies of its highest one.
-    let address = (word as i64 >> 8) as u64;
-    locked(&modelled.model).fetch(cpu, address, word as u32 & 0xff);
+    let address = (word as i64 >> 5) as u64;
+    locked(&modelled.model).fetch(cpu, address, word as u32 & 0x1f);
 }
 
 /// An instruction changes how addresses are translated, before it does.

@@ -22,6 +22,7 @@ use crate::{guest, install, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use counted::Counting;
 use record::{Job, Record};
+pub use results::{counted, is_blind};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;

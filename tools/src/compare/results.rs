@@ -65,6 +65,22 @@ pub const COUNTED: [(&str, &str); 2] = [
     ("cycles_estimated", "estimated cycles"),
 ];
 
+/// Whether more than one in a hundred walks of the plugin's model found no translation, although
+/// the access was made: tables of a format that it does not read. Lines and misses of such accesses
+/// are not counted, and what is counted says nothing.
+pub fn is_blind(line: &Value) -> bool {
+    let of = |name: &str| line[name].as_f64().unwrap_or(0.0);
+    of("unresolved") * 100.0 > of("walks")
+}
+
+/// A count of the plugin in a line; none where it needs the kernel's tables, and the model did not
+/// read them. QEMU says which lines an access touches, but on aarch64 not those of DC ZVA.
+pub fn counted(line: &Value, arch: Arch, name: &str) -> Option<f64> {
+    let by_qemu = name == "lines_touched" && arch == Arch::X86_64;
+    let is_known = by_qemu || !is_blind(line);
+    line[name].as_f64().filter(|_| is_known)
+}
+
 /// Of one run.
 #[derive(Debug, Default)]
 pub struct Results {
@@ -88,11 +104,15 @@ impl Results {
         pair.whole = whole;
     }
 
-    /// Keeps what the plugin added to a line.
+    /// Keeps what the plugin added to a line, or that its model was blind.
     pub fn add_counted(&mut self, place: &Place, side: Side, line: &Value) {
+        if is_blind(line) {
+            let why = "the model does not read this kernel's page tables, and counts no misses and cycles of";
+            self.lacks(place.arch, side, why, &place.op, place.kb);
+        }
         let pages = line["pages"].as_f64().filter(|pages| *pages > 0.0);
         for ((name, _), pairs) in COUNTED.iter().zip(&mut self.counted) {
-            if let Some(count) = line[*name].as_f64() {
+            if let Some(count) = counted(line, place.arch, name) {
                 let pair = pairs.entry(place.clone()).or_default();
                 pair.figures[side as usize] = Some(count / pages.unwrap_or(1.0));
                 pair.whole = pages.is_none();

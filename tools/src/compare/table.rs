@@ -247,6 +247,25 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_reads_no_tables_counts_nothing() {
+        let mut results = measured();
+        let line = json!({
+            "pages": 100, "lines_touched": 300, "cycles_estimated": 5000, "walks": 50, "unresolved": 9,
+        });
+        for arch in Arch::ALL {
+            results.add_counted(&place(arch, "fork", 64), Side::Linux, &line);
+        }
+        let text = render(&results);
+        assert!(!text.contains("estimated cycles"), "{text}");
+        assert!(text.contains("x86_64, Linux 7.2.13: cache lines"), "{text}");
+        assert!(!text.contains("aarch64, Linux 7.2.13: cache"), "{text}");
+        assert!(
+            text.contains("no misses and cycles of: fork (64 kB)"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn what_a_kernel_lacks_is_said() {
         let mut results = measured();
         results.lacks(

@@ -4,6 +4,7 @@ use super::frames::Frames;
 use crate::arch::Arch;
 use crate::args::Side;
 use crate::bench::cells::{Key, cell};
+use crate::compare;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,23 +39,14 @@ impl Figure {
             .unwrap_or(1.0)
     }
 
-    /// A count of the plugin, for each page or the whole call; none where it needs the kernel's
-    /// tables, and the model did not read them. QEMU says which lines an access touches, but on
-    /// aarch64 not those of DC ZVA.
+    /// A count of the plugin, for each page or the whole call, if its model was not blind.
     pub fn count(&self, name: &str) -> Option<f64> {
-        let by_qemu = name == "lines_touched" && self.arch == Arch::X86_64;
-        match self.is_blind() && !by_qemu {
-            true => None,
-            false => Some(self.line[name].as_f64()? / self.pages()),
-        }
+        Some(compare::counted(&self.line, self.arch, name)? / self.pages())
     }
 
-    /// Whether more than one in a hundred walks of the model found no translation, although the
-    /// access was made: tables of a format that it does not read. Lines and misses of such
-    /// accesses are not counted, and what is counted says nothing.
+    /// Whether the plugin's model was.
     pub fn is_blind(&self) -> bool {
-        let of = |name| self.line[name].as_f64().unwrap_or(0.0);
-        of("unresolved") * 100.0 > of("walks")
+        compare::is_blind(&self.line)
     }
 }
 

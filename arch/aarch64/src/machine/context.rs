@@ -6,12 +6,12 @@ use super::{entry, features, fp, interrupts, regs, uaccess};
 use arch_boot::trap::{Trap, kernel_trap};
 use mm::addr::VirtAddr;
 
-/// The user-mode state of a thread: all registers, FP/SIMD state, TLS base. On the heap, in cache
-/// lines of its own: each trap writes it, and its neighbours may be other CPUs'.
+/// The user-mode state of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the
+/// heap.
 ///
 /// FP/SIMD and TPIDR_EL0 stay in the CPU while the thread's own kernel code runs; `fp` records
 /// their owner.
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 pub struct UserContext {
     pub(crate) frame: UserFrame,
     /// x0 on entry to the last system call, for its restart.

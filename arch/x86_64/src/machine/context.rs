@@ -14,13 +14,13 @@ use mm::arch::PteFormat;
 use x86_64::registers::control::Cr2;
 use x86_64::registers::rflags::RFlags;
 
-/// The user-mode state of a thread: all registers, FP/SIMD state, segments, TLS base. On the heap,
-/// in cache lines of its own: each trap writes it, and its neighbours may be other CPUs'.
+/// The user-mode state of a thread: all registers, FP/SIMD state, segments, TLS base. 16-byte
+/// aligned, on the heap.
 ///
 /// FP and segment registers stay in the CPU while other kernel code runs; [`FpArea`] holds them
 /// otherwise.
 #[derive(Clone)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct UserContext {
     pub(crate) frame: TrapFrame,
     pub(crate) fp: FpArea,

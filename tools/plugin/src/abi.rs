@@ -114,7 +114,7 @@ impl Block {
 pub struct Instruction<'a>(*mut c_void, PhantomData<&'a Block>);
 
 /// Which accesses.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Direction {
     /// Loads.

@@ -33,12 +33,7 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     // Before the callbacks: the counters include the store of a mark when that is seen.
     count(run, instruction, mode, atomic);
     if run.watches() {
-        // What an exclusive store reads is the emulator's doing.
-        let direction = match atomic {
-            Atomic::ExclusiveStore => Direction::Stores,
-            _ => Direction::Both,
-        };
-        instruction.on_access(direction, access, pc);
+        instruction.on_access(own_accesses(atomic), access, pc);
     } else if mode == Mode::User {
         instruction.on_access(Direction::Stores, user_store, pc);
     }
@@ -47,6 +42,14 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     }
     if let Some(model) = &run.model {
         model.translate(instruction, bytes, line);
+    }
+}
+
+/// The accesses that are the program's: what an exclusive store reads is the emulator's doing.
+fn own_accesses(atomic: Atomic) -> Direction {
+    match atomic {
+        Atomic::ExclusiveStore => Direction::Stores,
+        _ => Direction::Both,
     }
 }
 
@@ -68,8 +71,7 @@ fn count(run: &Run, instruction: &Instruction<'_>, mode: Mode, atomic: Atomic) {
     if atomic != Atomic::No {
         count(Counter::Atomics);
     }
-    // What an exclusive store reads is the emulator's doing.
-    if atomic != Atomic::ExclusiveStore {
+    if own_accesses(atomic) == Direction::Both {
         count_accesses(Direction::Loads, Counter::Loads);
     }
     count_accesses(Direction::Stores, Counter::Stores);

@@ -65,6 +65,10 @@ pub const COUNTED: [(&str, &str); 2] = [
     ("cycles_estimated", "estimated cycles"),
 ];
 
+/// What is said before the operations of a kernel for which [`is_blind`] holds.
+const BLIND: &str =
+    "the model does not read this kernel's page tables, and counts no misses and cycles of";
+
 /// Whether more than one in a hundred walks of the plugin's model found no translation, although
 /// the access was made: tables of a format that it does not read. Lines and misses of such accesses
 /// are not counted, and what is counted says nothing.
@@ -73,12 +77,19 @@ pub fn is_blind(line: &Value) -> bool {
     of("unresolved") * 100.0 > of("walks")
 }
 
-/// A count of the plugin in a line; none where it needs the kernel's tables, and the model did not
-/// read them. QEMU says which lines an access touches, but on aarch64 not those of DC ZVA.
+/// The pages or reads that a line's counts are divided by; none for a whole call.
+fn pages(line: &Value) -> Option<f64> {
+    line["pages"].as_f64().filter(|pages| *pages > 0.0)
+}
+
+/// A count of the plugin in a line, for each page or the whole call; none where it needs the
+/// kernel's tables, and the model did not read them. QEMU says which lines an access touches, but
+/// on aarch64 not those of DC ZVA.
 pub fn counted(line: &Value, arch: Arch, name: &str) -> Option<f64> {
     let by_qemu = name == "lines_touched" && arch == Arch::X86_64;
     let is_known = by_qemu || !is_blind(line);
-    line[name].as_f64().filter(|_| is_known)
+    let count = line[name].as_f64().filter(|_| is_known)?;
+    Some(count / pages(line).unwrap_or(1.0))
 }
 
 /// Of one run.
@@ -107,15 +118,13 @@ impl Results {
     /// Keeps what the plugin added to a line, or that its model was blind.
     pub fn add_counted(&mut self, place: &Place, side: Side, line: &Value) {
         if is_blind(line) {
-            let why = "the model does not read this kernel's page tables, and counts no misses and cycles of";
-            self.lacks(place.arch, side, why, &place.op, place.kb);
+            self.lacks(place.arch, side, BLIND, &place.op, place.kb);
         }
-        let pages = line["pages"].as_f64().filter(|pages| *pages > 0.0);
         for ((name, _), pairs) in COUNTED.iter().zip(&mut self.counted) {
             if let Some(count) = counted(line, place.arch, name) {
                 let pair = pairs.entry(place.clone()).or_default();
-                pair.figures[side as usize] = Some(count / pages.unwrap_or(1.0));
-                pair.whole = pages.is_none();
+                pair.figures[side as usize] = Some(count);
+                pair.whole = pages(line).is_none();
             }
         }
     }

@@ -250,7 +250,8 @@ mod tests {
     fn a_model_that_reads_no_tables_counts_nothing() {
         let mut results = measured();
         let line = json!({
-            "pages": 100, "lines_touched": 300, "cycles_estimated": 5000, "walks": 50, "unresolved": 9,
+            "pages": 100, "lines_touched": 300, "cycles_estimated": 5000,
+            "walks": 50, "unresolved": 9,
         });
         for arch in Arch::ALL {
             results.add_counted(&place(arch, "fork", 64), Side::Linux, &line);

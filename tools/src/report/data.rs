@@ -31,17 +31,9 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Pages or reads that counts are divided by; 1 for a whole call.
-    pub fn pages(&self) -> f64 {
-        self.line["pages"]
-            .as_f64()
-            .filter(|n| *n > 0.0)
-            .unwrap_or(1.0)
-    }
-
     /// A count of the plugin, for each page or the whole call, if its model was not blind.
     pub fn count(&self, name: &str) -> Option<f64> {
-        Some(compare::counted(&self.line, self.arch, name)? / self.pages())
+        compare::counted(&self.line, self.arch, name)
     }
 
     /// Whether the plugin's model was.

@@ -92,10 +92,9 @@ impl Grade {
     }
 }
 
-/// Points for a cost: all up to 1.1 of the answer's, none from twice that on. Which functions the
-/// compiler inlines changes with unrelated code; 6 % were seen of that.
+/// Points for a cost: all up to 1.05 of the answer's, none from twice that on.
 pub fn of_cost(most: f64, cost: f64, answer: f64) -> f64 {
-    const FULL: f64 = 1.1;
+    const FULL: f64 = 1.05;
     let part = (2.0 - cost / answer) / (2.0 - FULL);
     most * part.clamp(0.0, 1.0)
 }
@@ -107,10 +106,10 @@ mod tests {
     #[test]
     fn cost_counts_from_the_answers_to_twice_that() {
         assert_eq!(of_cost(20.0, 90.0, 100.0), 20.0);
-        assert_eq!(of_cost(20.0, 110.0, 100.0), 20.0);
+        assert_eq!(of_cost(20.0, 105.0, 100.0), 20.0);
         assert_eq!(of_cost(20.0, 200.0, 100.0), 0.0);
         assert_eq!(of_cost(20.0, 900.0, 100.0), 0.0);
-        let half = of_cost(20.0, 155.0, 100.0);
+        let half = of_cost(20.0, 152.5, 100.0);
         assert!((half - 10.0).abs() < 1e-6, "{half}");
     }
 

@@ -24,6 +24,7 @@ use crate::build::{self, Built};
 use crate::test::outcome::{Outcome, Report};
 use anyhow::{Context, Result, anyhow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 mod abuse;
@@ -180,6 +181,25 @@ fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
 fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
     let wants = |level| args.only.is_none_or(|only| only == level);
     if wants(Level::Host) && job.may_want("host.") {
+        host_level(job)?;
+    }
+    let arches = args.machines.arch.arches();
+    let arches: Vec<Arch> = arches
+        .iter()
+        .copied()
+        .filter(|arch| {
+            (wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")))
+                || (wants(Level::User) && job.may_want(&format!("user.{arch}.")))
+        })
+        .collect();
+    on_each(&arches, args, |arch, built| machine(job, arch, built, args))
+}
+
+/// The host level. What is built in a folder of its own runs beside the rest: most of it is one
+/// long test after another, each on one core.
+fn host_level(job: &Job<'_>) -> Result<()> {
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| host_beside(job));
         let apart = [
             "host.selftests.",
             "host.proof.",
@@ -194,31 +214,29 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
         if job.filter.split(',').any(in_crates) {
             host::run(job)?;
         }
-        if job.may_want("host.loom.") {
-            host::run_loom(job)?;
-        }
-        if job.may_want("host.shuttle.") {
-            host::run_shuttle(job)?;
-        }
         if job.may_want("host.labs.") {
             labs::run_on_host(job);
         }
-        job.case("host.proof.coq".to_owned(), proofs);
-        job.case("host.book.builds".to_owned(), book);
-        if job.may_want("host.selftests.") {
-            suite::run_on_host(job)?;
-        }
+        beside.join().ok().context("a test thread died")?
+    })?;
+    // Alone: how long things take is a part of some of these tests.
+    if job.may_want("host.selftests.") {
+        suite::run_on_host(job)?;
     }
-    let arches = args.machines.arch.arches();
-    let arches: Vec<Arch> = arches
-        .iter()
-        .copied()
-        .filter(|arch| {
-            (wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")))
-                || (wants(Level::User) && job.may_want(&format!("user.{arch}.")))
-        })
-        .collect();
-    on_each(&arches, args, |arch, built| machine(job, arch, built, args))
+    Ok(())
+}
+
+/// The models, the proofs and the book.
+fn host_beside(job: &Job<'_>) -> Result<()> {
+    if job.may_want("host.loom.") {
+        host::run_loom(job)?;
+    }
+    if job.may_want("host.shuttle.") {
+        host::run_shuttle(job)?;
+    }
+    job.case("host.proof.coq".to_owned(), proofs);
+    job.case("host.book.builds".to_owned(), book);
+    Ok(())
 }
 
 /// Builds for some architectures, and runs their tests beside each other: each has one QEMU at a
@@ -234,7 +252,7 @@ fn on_each(
         .map(|arch| Ok((*arch, build::build(*arch, false)?)))
         .collect::<Result<Vec<_>>>()?;
     let run = &run;
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let threads: Vec<_> = built
             .iter()
             .map(|(arch, built)| scope.spawn(move || run(*arch, built)))

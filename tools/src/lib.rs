@@ -70,6 +70,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         None => run::run(&cli.run),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Test(args)) => test::test(&args),
+        Some(Command::Try(args)) => test::of_room(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Compat(args)) => compat::compat(&args),

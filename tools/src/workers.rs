@@ -1,7 +1,7 @@
 //! Work that is done side by side by a few threads.
 use std::num::NonZero;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Machines that run at the same time when the user names no number: each needs a CPU and its
@@ -45,10 +45,114 @@ pub fn map<T: Sync, R: Send>(jobs: &[T], workers: usize, f: impl Fn(&T) -> R + S
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Jobs that some threads put in while others do them: of those that are there, the one that takes
+/// longest comes first.
+pub struct Queue<T> {
+    jobs: Mutex<Jobs<T>>,
+    /// A job came, or no more will.
+    changed: Condvar,
+}
+
+struct Jobs<T> {
+    /// With how long they take, in any unit.
+    waiting: Vec<(u64, T)>,
+    /// No more will come.
+    closed: bool,
+    /// None will be done.
+    given_up: bool,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Queue {
+            jobs: Mutex::new(Jobs {
+                waiting: Vec::new(),
+                closed: false,
+                given_up: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl<T> Queue<T> {
+    fn jobs(&self) -> MutexGuard<'_, Jobs<T>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts in a job that takes so long.
+    pub fn put(&self, long: u64, job: T) {
+        self.jobs().waiting.push((long, job));
+        self.changed.notify_one();
+    }
+
+    /// The next job, which is waited for; `None` when all are done.
+    pub fn next(&self) -> Option<T> {
+        let mut jobs = self.jobs();
+        while jobs.waiting.is_empty() && !jobs.closed && !jobs.given_up {
+            jobs = self
+                .changed
+                .wait(jobs)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if jobs.given_up {
+            return None;
+        }
+        let longest = jobs
+            .waiting
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, (long, _))| *long);
+        let at = longest.map(|(at, _)| at)?;
+        Some(jobs.waiting.swap_remove(at).1)
+    }
+
+    /// Nothing more comes when the result is dropped.
+    pub fn closing(&self) -> impl Drop + '_ {
+        Closing(self)
+    }
+
+    /// Nothing that waits is done.
+    pub fn give_up(&self) {
+        self.jobs().given_up = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether nothing that waits is done.
+    pub fn is_given_up(&self) -> bool {
+        self.jobs().given_up
+    }
+}
+
+struct Closing<'a, T>(&'a Queue<T>);
+
+impl<T> Drop for Closing<'_, T> {
+    fn drop(&mut self) {
+        self.0.jobs().closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Barrier;
+
+    #[test]
+    fn the_longest_job_comes_first() {
+        let queue = Queue::default();
+        let closing = queue.closing();
+        [3, 9, 5].map(|long| queue.put(long, long));
+        drop(closing);
+        assert_eq!(
+            [(); 4].map(|()| queue.next()),
+            [Some(9), Some(5), Some(3), None]
+        );
+        let queue = Queue::default();
+        queue.put(1, 1);
+        queue.give_up();
+        assert_eq!(queue.next(), None);
+    }
 
     #[test]
     fn results_are_in_the_order_of_the_jobs() {

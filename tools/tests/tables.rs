@@ -77,6 +77,31 @@ fn table(head: [&str; 2], rows: &[(&str, &[&str])]) -> String {
     )
 }
 
+/// Levels of tests.
+#[test]
+fn testing() {
+    use tools::test::levels::{Level, ROWS};
+    let mut text =
+        "| cases | level | what a failure tells | files |\n|---|---|---|---|\n".to_owned();
+    for row in ROWS {
+        let level = match row.level {
+            Level::Default => "default".to_owned(),
+            Level::Slice(slice) => format!("slice {slice}"),
+            Level::Spread => "spread".to_owned(),
+            Level::Settings => "drawn".to_owned(),
+        };
+        let names: Vec<String> = row
+            .names
+            .split(',')
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let reads: Vec<String> = row.reads.iter().map(|file| format!("`{file}`")).collect();
+        let (names, reads) = (names.join(", "), reads.join(", "));
+        text += &format!("| {names} | {level} | {} | {reads} |\n", row.finds);
+    }
+    page("testing.md", &[("tools/src/test/levels.rs", text)]);
+}
+
 /// Every switch.
 fn switches_table() -> String {
     let row = |switch: Switch| {

@@ -33,7 +33,7 @@ pub use report::ReportArgs;
 pub use run::{BootWay, RunArgs, bytes};
 pub use shared::{Arches, Install, Machines, command_line};
 pub use sweep::SweepArgs;
-pub use test::{Level, TestArgs};
+pub use test::{Level, TestArgs, TryArgs};
 
 /// Boots Quire in QEMU, tests it, and checks what this machine needs for that.
 #[derive(Parser, Debug)]
@@ -59,6 +59,8 @@ pub enum Command {
     Run(RunArgs),
     /// Tests on the host, in the kernel and in user mode
     Test(TestArgs),
+    /// Tests one room of the memory manager: its programs on the host, one kernel, its golden counts
+    Try(TryArgs),
     /// Measures what memory operations cost, in guest instructions, beside Linux's figures; fails
     /// when a target is missed
     Bench(BenchArgs),

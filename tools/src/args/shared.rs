@@ -3,7 +3,7 @@ use crate::arch::Arch;
 use clap::{Args, ValueEnum};
 
 /// Which machines a command is for.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct Machines {
     /// For which machines
     #[arg(
@@ -26,7 +26,7 @@ pub fn cpus(text: &str) -> Result<u32, String> {
 }
 
 /// What a command may install.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct Install {
     /// Print the commands that would install what is missing; do not run them
     #[arg(long)]
@@ -49,7 +49,7 @@ pub fn command_line(words: &str) -> Result<String, String> {
 }
 
 /// One machine or both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Default)]
 pub enum Arches {
     /// x86_64 only.
     #[value(name = "x86_64")]
@@ -58,6 +58,7 @@ pub enum Arches {
     #[value(name = "aarch64")]
     Aarch64,
     /// Both.
+    #[default]
     All,
 }
 

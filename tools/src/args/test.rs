@@ -1,10 +1,10 @@
 //! Options of `test`.
-use super::shared::{Install, Machines, cpus};
+use super::shared::{Arches, Install, Machines, cpus};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// Options of `test`.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct TestArgs {
     /// For which.
     #[command(flatten)]
@@ -15,7 +15,7 @@ pub struct TestArgs {
         value_name = "q35|q35-bios|q35-uefi|virt|virt-uefi|raspi3b|raspi4b|all"
     )]
     pub machine: Option<String>,
-    /// One level only
+    /// One part only
     #[arg(
         long,
         value_enum,
@@ -31,16 +31,49 @@ pub struct TestArgs {
     /// separate alternatives
     #[arg(long, value_name = "GLOB")]
     pub filter: Option<String>,
+    /// All that there is: the default and every slice
+    #[arg(long, conflicts_with_all = ["machine", "long"])]
+    pub full: bool,
+    /// The default and one of six slices of the rest, counted on: N and N + 6 are the same one
+    #[arg(long, value_name = "N", conflicts_with_all = ["full", "machine", "long"])]
+    pub slice: Option<u32>,
+    /// Of those only what a change of the files that differ from a commit (HEAD if none is named) can
+    /// reach
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", conflicts_with_all = ["filter", "machine", "long"])]
+    pub changed: Option<String>,
     /// Run the instruments that look for defects by chance instead, each for so many minutes, 30 if
     /// none are given
     #[arg(long, value_name = "MINUTES", num_args = 0..=1, default_missing_value = "30", conflicts_with_all = ["machine", "only"])]
     pub long: Option<u64>,
-    /// Print the names instead
+    /// Print the names instead, each with its level
     #[arg(long)]
     pub list: bool,
+    /// Write down which tests there are, in tests/cases.txt, and run none
+    #[arg(long, conflicts_with_all = ["list", "machine", "long", "smp", "slice"])]
+    pub bless: bool,
     /// Write the results as JUnit XML, too
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}
+
+/// Options of `try`.
+#[derive(Args, Debug, Clone)]
+pub struct TryArgs {
+    /// Rooms or files of kernel/mm/src, like fault or cow
+    #[arg(required = true, value_name = "ROOM")]
+    pub words: Vec<String>,
+    /// Whose kernel boots
+    #[arg(
+        long,
+        value_enum,
+        default_value = "x86_64",
+        hide_possible_values = true,
+        value_name = "x86_64|aarch64|all"
+    )]
+    pub arch: Arches,
     /// What may be installed.
     #[command(flatten)]
     pub install: Install,

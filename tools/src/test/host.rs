@@ -1,16 +1,17 @@
 //! The host level: every test program of the workspace's default members, the models that loom and
 //! shuttle run, and the examples in the documentation.
-use super::Job;
+use super::{Job, base};
 use crate::test::outcome::Outcome;
-use crate::{progress, workspace};
+use crate::{progress, workers, workspace};
 use anyhow::{Context, Result};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A test program that cargo built.
-struct Program {
+pub struct Program {
     package: String,
     /// The target's name: the crate, or the file in `tests/`.
     target: String,
@@ -21,21 +22,137 @@ struct Program {
 impl Program {
     /// The prefix of its tests' full names.
     fn prefix(&self) -> String {
-        if self.target == self.package.replace('-', "_") {
-            format!("host.{}", self.package)
-        } else {
-            format!("host.{}.{}", self.package, self.target)
-        }
+        prefix(&self.package, &self.target)
     }
 }
 
-/// Runs the host level.
-pub fn run(job: &Job<'_>) -> Result<()> {
-    let mut build = cargo(&["test"]);
-    for program in programs("building the host's tests", &mut build)? {
-        tests_of(job, &program, &program.prefix())?;
+/// What the names of a target's tests begin with.
+fn prefix(package: &str, target: &str) -> String {
+    if target == package.replace('-', "_") {
+        format!("host.{package}")
+    } else {
+        format!("host.{package}.{target}")
     }
-    doc_tests(job)
+}
+
+/// What has a prefix of its own, or a build.
+const APART: [&str; 7] = [
+    "host.selftests.",
+    "host.proof.",
+    "host.loom.",
+    "host.shuttle.",
+    "host.labs.",
+    "host.book.",
+    "host.doc.",
+];
+
+/// Builds the test programs of which tests are wanted.
+pub fn build(job: &Job<'_>) -> Result<Vec<Program>> {
+    let mut targets = targets()?;
+    targets.retain(|target| !target.is_model() && !target.is_apart());
+    let wanted = targets
+        .iter()
+        .filter(|target| target.is_wanted(job, &targets));
+    let wanted: Vec<&Target> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Of all packages, so that what they share is built as for all of them; of those only the
+    // programs that are asked for.
+    let mut build = cargo(&["test"]);
+    build.args(
+        wanted
+            .iter()
+            .map(|target| target.argument())
+            .collect::<BTreeSet<_>>(),
+    );
+    let programs = programs("building the host's tests", &mut build)?;
+    let is_wanted = |program: &Program| wanted.iter().any(|it| it.prefix == program.prefix());
+    Ok(programs.into_iter().filter(is_wanted).collect())
+}
+
+/// Runs test programs side by side, those that take longest first.
+pub fn run(job: &Job<'_>, programs: &[Program]) -> Result<()> {
+    let mut programs: Vec<&Program> = programs.iter().collect();
+    let long = |program: &&Program| job.report.expected(&[program.prefix() + "."]);
+    programs.sort_by_key(|program| std::cmp::Reverse(long(program)));
+    let results = workers::map(&programs, workers::cpus(), |program| {
+        tests_of(job, program, &program.prefix())
+    });
+    results.into_iter().collect()
+}
+
+/// Something that cargo can build as a test program.
+struct Target {
+    package: String,
+    prefix: String,
+    kind: String,
+    name: String,
+}
+
+/// Those of the workspace's default members.
+fn targets() -> Result<Vec<Target>> {
+    let command = &mut cargo(&["metadata", "--no-deps", "--format-version=1"]);
+    let metadata: Value =
+        serde_json::from_slice(&progress::step("reading the workspace", command)?)?;
+    let members = metadata["workspace_default_members"].as_array();
+    let members = members.context("cargo names no default members")?;
+    let packages = metadata["packages"].as_array();
+    let packages = packages.context("cargo names no packages")?;
+    let mut targets = Vec::new();
+    for package in packages
+        .iter()
+        .filter(|package| members.contains(&package["id"]))
+    {
+        for target in package["targets"].as_array().into_iter().flatten() {
+            // What needs features is built with them, elsewhere.
+            let as_it_is = target["required-features"].is_null();
+            if target["test"] == true && as_it_is {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let (package, name) = (text(&package["name"]), text(&target["name"]));
+                let (prefix, kind) = (prefix(&package, &name), text(&target["kind"][0]));
+                targets.push(Target {
+                    package,
+                    prefix,
+                    kind,
+                    name,
+                });
+            }
+        }
+    }
+    Ok(targets)
+}
+
+impl Target {
+    /// Whether it is a model, which has tests in a build of its own only.
+    fn is_model(&self) -> bool {
+        self.kind == "test" && (self.name.starts_with("loom") || self.name == "shuttle")
+    }
+
+    /// Whether something else has its prefix.
+    fn is_apart(&self) -> bool {
+        APART.contains(&format!("{}.", self.prefix).as_str())
+    }
+
+    /// Whether any of its tests is wanted. The names of a library's tests begin as those of its
+    /// package's other programs do: a name is of the longest prefix that fits.
+    fn is_wanted(&self, job: &Job<'_>, all: &[Target]) -> bool {
+        let prefix = format!("{}.", self.prefix);
+        let others = all.iter().filter(|other| other.prefix.starts_with(&prefix));
+        let others: Vec<String> = others.map(|other| format!("{}.", other.prefix)).collect();
+        let is_own = |name: &str| !others.iter().any(|other| name.starts_with(other.as_str()));
+        job.may_want_of(&prefix, is_own)
+    }
+
+    /// What has `cargo test` build it, with all that have the same name or kind.
+    fn argument(&self) -> String {
+        match self.kind.as_str() {
+            "test" => format!("--test={}", self.name),
+            "bin" => format!("--bin={}", self.name),
+            "bench" => format!("--bench={}", self.name),
+            _ => "--lib".to_owned(),
+        }
+    }
 }
 
 /// The random tests of the memory manager with new seeds for `time`, about: tests of one program
@@ -63,13 +180,25 @@ pub fn run_seeds(time: Duration) -> Result<Outcome> {
 /// ones: `host.loom.FILE.TEST`. A build of its own, with its own folder, so that it does not undo
 /// the other one.
 pub fn run_loom(job: &Job<'_>) -> Result<()> {
-    let mut models = vec![
+    let full = |target: &str| format!("host.loom.{target}");
+    let mut models = BTreeSet::from([
         "--features=own/mutants".to_owned(),
-        "--test=loom*".to_owned(),
-    ];
-    models.extend(["locks", "own", "mm", "arch-x86_64"].map(|name| format!("--package={name}")));
-    for program in programs("building the models", &mut with_cfg("loom", &models))? {
-        tests_of(job, &program, &format!("host.loom.{}", program.target))?;
+        "--package=own".to_owned(),
+    ]);
+    let mut some = false;
+    for target in targets()? {
+        let is_loom = target.is_model() && target.name.starts_with("loom");
+        if is_loom && job.may_want(&format!("{}.", full(&target.name))) {
+            models.insert(format!("--package={}", target.package));
+            models.insert(target.argument());
+            some = true;
+        }
+    }
+    if some {
+        let models: Vec<String> = models.into_iter().collect();
+        for program in programs("building the models", &mut with_cfg("loom", &models))? {
+            tests_of(job, &program, &full(&program.target))?;
+        }
     }
     Ok(())
 }
@@ -148,13 +277,10 @@ fn tests_of(job: &Job<'_>, program: &Program, prefix: &str) -> Result<()> {
         .filter_map(|line| line.strip_suffix(": test"))
         .filter(|test| job.wants(&full(test)))
         .collect();
-    if job.list {
-        wanted.iter().for_each(|test| println!("{}", full(test)));
-        return Ok(());
-    }
     if wanted.is_empty() {
         return Ok(());
     }
+    job.report.begins();
     let mut command = Command::new(&program.path);
     command
         .current_dir(&program.folder)
@@ -162,17 +288,24 @@ fn tests_of(job: &Job<'_>, program: &Program, prefix: &str) -> Result<()> {
         .args(&wanted);
     let label = format!("testing {}", prefix.trim_start_matches("host."));
     let output = progress::during(&label, || run_to_end(&mut command))?.0;
+    job.report.spent_for(prefix);
     let results = libtest(&output);
     for test in wanted {
         let outcome = match results.iter().find(|(name, _)| name == test) {
             Some((_, Verdict::Ok)) => Outcome::Passed,
             Some((_, Verdict::Ignored(why))) => Outcome::Skipped(why.clone()),
-            Some((_, Verdict::Failed)) => Outcome::Failed(failure(&output, test)),
+            Some((_, Verdict::Failed)) => {
+                let mut why = failure(&output, test);
+                if base::is_random(prefix) {
+                    why += &format!("\n{}", base::compare(&program.target, test));
+                }
+                Outcome::Failed(why)
+            }
             // The program ended before this test did.
             None => Outcome::Failed(output.clone()),
         };
         // Without a time: libtest prints only the whole program's.
-        job.report.add(full(test), outcome, None);
+        job.add(full(test), outcome, None);
     }
     Ok(())
 }
@@ -238,24 +371,24 @@ fn failure(output: &str, test: &str) -> String {
 }
 
 /// Examples in documentation; cargo runs them crate by crate.
-fn doc_tests(job: &Job<'_>) -> Result<()> {
+pub fn doc_tests(job: &Job<'_>) -> Result<()> {
     if !job.may_want("host.doc.") {
         return Ok(());
     }
-    let full = |test: &str| format!("host.doc.{}", test.replace(" - ", ":").replace("::", "."));
-    if job.list {
-        let listed = progress::step(
-            "listing examples",
-            &mut cargo(&["test", "--doc", "--", "--list"]),
-        )?;
-        let listed = String::from_utf8_lossy(&listed).into_owned();
-        let names = listed
-            .lines()
-            .filter_map(|line| line.strip_suffix(": test"))
-            .map(full);
-        names
-            .filter(|name| job.wants(name))
-            .for_each(|name| println!("{name}"));
+    job.report.begins();
+    let listed = progress::step(
+        "listing examples",
+        &mut cargo(&["test", "--doc", "--", "--list"]),
+    )?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let names = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    let wanted: Vec<(String, String)> = examples(names.map(str::to_owned).collect())
+        .into_iter()
+        .filter(|(_, full)| job.wants(full))
+        .collect();
+    if wanted.is_empty() {
         return Ok(());
     }
     let mut command = cargo(&["test", "--quiet", "--no-fail-fast", "--doc"]);
@@ -269,15 +402,36 @@ fn doc_tests(job: &Job<'_>) -> Result<()> {
             .add("host.doc", Outcome::Failed(output), Some(took));
         return Ok(());
     }
-    for (test, verdict) in results.iter().filter(|(test, _)| job.wants(&full(test))) {
-        let outcome = match verdict {
-            Verdict::Ok => Outcome::Passed,
-            Verdict::Ignored(why) => Outcome::Skipped(why.clone()),
-            Verdict::Failed => Outcome::Failed(failure(&output, test)),
+    for (test, full) in wanted {
+        let outcome = match results.iter().find(|(name, _)| *name == test) {
+            Some((_, Verdict::Ok)) => Outcome::Passed,
+            Some((_, Verdict::Ignored(why))) => Outcome::Skipped(why.clone()),
+            Some((_, Verdict::Failed)) => Outcome::Failed(failure(&output, &test)),
+            None => Outcome::Failed(output.clone()),
         };
-        job.report.add(full(test), outcome, None);
+        job.add(full, outcome, None);
     }
     Ok(())
+}
+
+/// Examples as libtest names them, `FILE - ITEM (line N)`, each with its full name, in which a
+/// number tells those of one item apart: lines change with every edit.
+fn examples(names: Vec<String>) -> Vec<(String, String)> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let full = |name: String| {
+        let head = name
+            .rsplit_once(" (line ")
+            .map_or(name.as_str(), |(head, _)| head);
+        let head = head.trim_end_matches(" -").replace(" - ", ":");
+        let full = format!("host.doc.{}", head.replace("::", "."));
+        let number = seen.entry(full.clone()).or_default();
+        *number += 1;
+        match *number {
+            1 => (name, full),
+            number => (name, format!("{full}#{number}")),
+        }
+    };
+    names.into_iter().map(full).collect()
 }
 
 #[cfg(test)]
@@ -301,6 +455,25 @@ mod tests {
             expected.map(|(name, verdict)| (name.to_owned(), verdict))
         );
         assert_eq!(failure(output, "e"), "thread panicked\nleft: 1");
+    }
+
+    #[test]
+    fn examples_of_one_item_are_numbered() {
+        let named = [
+            "a/b.rs - b::C (line 3)",
+            "a/b.rs - b::C (line 9)",
+            "a/b.rs - (line 1)",
+        ];
+        let full = examples(named.map(str::to_owned).to_vec());
+        let full: Vec<&str> = full.iter().map(|(_, full)| full.as_str()).collect();
+        assert_eq!(
+            full,
+            [
+                "host.doc.a/b.rs:b.C",
+                "host.doc.a/b.rs:b.C#2",
+                "host.doc.a/b.rs"
+            ]
+        );
     }
 
     #[test]

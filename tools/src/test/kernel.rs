@@ -6,7 +6,7 @@ use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
 use crate::qemu::Machine;
-use crate::test::outcome::{Outcome, Report};
+use crate::test::outcome::Outcome;
 use anyhow::Result;
 use std::time::Duration;
 
@@ -28,21 +28,19 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) -> Result<()> {
 pub fn run_on(job: &Job<'_>, prefix: &str, mut machine: Machine) -> Result<()> {
     let full = |name: &str| format!("{prefix}.{name}");
     let mut globs = "*".to_owned();
-    if job.list || job.filter != "*" {
+    if !job.wants_all(&format!("{prefix}.")) {
         let names = list(&mut machine)?;
         let wanted: Vec<String> = names
             .into_iter()
             .filter(|name| job.wants(&full(name)))
             .collect();
-        if job.list {
-            wanted.iter().for_each(|name| println!("{}", full(name)));
-        }
-        if job.list || wanted.is_empty() {
+        if wanted.is_empty() {
             return Ok(());
         }
         globs = wanted.join(",");
     }
-    suite(job.report, &full, |after, each| {
+    let add = |name, outcome, took| job.add(name, outcome, took);
+    suite(&add, &full, |after, each| {
         machine.command_line = format!("quire.test={globs}{after}");
         console::watch(&machine, LIMIT, each)
     })
@@ -51,7 +49,7 @@ pub fn run_on(job: &Job<'_>, prefix: &str, mut machine: Machine) -> Result<()> {
 /// Boots (by `boot`, with words for the command line) until every test has been run, and reports
 /// each. A test that was running when its machine ended has failed; the next boot begins behind it.
 fn suite(
-    report: &Report,
+    add: &dyn Fn(String, Outcome, Option<Duration>),
     full: &dyn Fn(&str) -> String,
     mut boot: impl FnMut(&str, &mut dyn FnMut(&[u8])) -> Result<Boot>,
 ) -> Result<()> {
@@ -62,19 +60,19 @@ fn suite(
         let boot = boot(&after, &mut |piece| {
             transcript.feed(piece);
             for line in &transcript.done[reported..] {
-                report.add(full(&line.name), line.outcome(), line.duration);
+                add(full(&line.name), line.outcome(), line.duration);
             }
             reported = transcript.done.len();
         })?;
         let Some(culprit) = transcript.running.clone() else {
             if !transcript.complete() || !matches!(boot.end, End::Status(0 | 1)) {
                 let why = format!("the suite ended early: {:?}\n{}", boot.end, boot.text);
-                report.add(full("boot"), Outcome::Failed(why), None);
+                add(full("boot"), Outcome::Failed(why), None);
             }
             return Ok(());
         };
         let why = format!("{}\n{}", describe(boot.end), transcript.pending());
-        report.add(full(&culprit), Outcome::Failed(why), None);
+        add(full(&culprit), Outcome::Failed(why), None);
         after = format!(" quire.test.after={culprit}");
     }
 }
@@ -100,6 +98,7 @@ fn list(machine: &mut Machine) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test::outcome::Report;
 
     /// Consoles of three boots: a test panics in the first, another hangs in the second.
     #[test]
@@ -124,7 +123,8 @@ mod tests {
         let mut boots = boots.iter();
         let report = Report::default();
         let full = |name: &str| format!("kernel.x.{name}");
-        suite(&report, &full, |words, each| {
+        let add = |name, outcome, took| report.add(name, outcome, took);
+        suite(&add, &full, |words, each| {
             let (expected, console, end) = boots.next().expect("three boots are enough");
             assert_eq!(words, *expected);
             each(console.as_bytes());
@@ -162,7 +162,8 @@ mod tests {
                 text: "dead".to_owned(),
             })
         };
-        suite(&report, &|name| name.to_owned(), boot).unwrap();
+        let add = |name, outcome, took| report.add(name, outcome, took);
+        suite(&add, &|name| name.to_owned(), boot).unwrap();
         assert!(
             matches!(&report.cases()[..], [case] if case.name == "boot" && case.outcome != Outcome::Passed)
         );

@@ -152,6 +152,19 @@ const INSTRUMENTS: &[Instrument] = &[
     },
 ];
 
+/// The names of all instruments.
+pub fn names() -> Vec<String> {
+    let of = |arch: Arch| {
+        let names = INSTRUMENTS.iter().map(|instrument| instrument.name);
+        names
+            .chain(["stress_ng"])
+            .map(move |name| format!("long.{arch}.{name}"))
+    };
+    let mut names = vec!["long.host.seeds".to_owned()];
+    names.extend(Arch::ALL.into_iter().flat_map(of));
+    names
+}
+
 /// A boot that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(1200);
 

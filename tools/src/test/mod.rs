@@ -1,4 +1,6 @@
-//! `./run.sh test`: three levels, each of which only assumes that the one before works.
+//! `./run.sh test`: on the host, in the kernel and in programs on it, each of which only assumes that
+//! the one before works. What of it is run is chosen by level ([`levels`]), by name, or by what a
+//! change can reach.
 //!
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the
 //!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;
@@ -16,31 +18,45 @@
 //!   contend, labs of a course, and two processes that are drawn; `user.ARCH.smp4.*`: those of them
 //!   that show more with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel
 //!   with all checks;
-//! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
-//! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
+//! - `way.WAY.*`: the kernel's suite and more on other ways to boot, alone with `--machine`;
+//! - with `--long`, instead: `long.*`, instruments that look for defects by chance.
 use crate::arch::Arch;
-use crate::args::{Level, TestArgs};
-use crate::build::{self, Built};
-use crate::test::outcome::{Outcome, Report};
+use crate::args::{Level, Machines, TestArgs, TryArgs};
+use crate::build;
+use crate::test::cases::Known;
+use crate::test::levels::Selection;
+use crate::test::outcome::{Case, Outcome, Report};
+use crate::test::units::Unit;
+use crate::workers::{self, Queue};
 use anyhow::{Context, Result, anyhow};
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 mod abuse;
+mod base;
 mod boot;
+mod cases;
+mod changes;
 mod checked;
 mod conflicts;
 pub mod console;
 mod debugger;
+mod downloads;
 mod host;
 pub(crate) mod inputs;
 mod kernel;
 mod labs;
+pub mod levels;
 mod long;
 pub mod outcome;
 mod plugin;
 mod programs;
+mod reach;
 mod scene;
 pub(crate) mod session;
 mod settings;
@@ -50,54 +66,175 @@ mod stretch;
 mod suite;
 pub(crate) mod tinyelf;
 mod transcript;
+mod units;
 mod ways;
 
-/// The arguments of every level.
+use units::name;
+
+/// What is to be run, and where results go.
 pub struct Job<'a> {
     /// Which tests; a name that does not match is not run.
-    pub filter: &'a str,
-    /// Print names instead of running.
-    pub list: bool,
+    filter: String,
+    /// What it has of the levels.
+    selection: Selection,
+    /// Nothing is run: its names are collected.
+    names_only: bool,
     /// Where results go.
     pub report: &'a Report,
+    /// The names of the tracked list.
+    tracked: BTreeSet<String>,
+    /// The names that there are, as far as the run gets to them.
+    found: Mutex<Known>,
     /// Whether the filter has matched any test so far.
     matched: AtomicBool,
 }
 
-impl Job<'_> {
-    /// Whether the filter matches a test of this full name.
-    pub fn wants(&self, name: &str) -> bool {
-        let wanted = ktest::glob::matches(self.filter, name);
-        self.matched.fetch_or(wanted, Relaxed);
-        wanted
+impl<'a> Job<'a> {
+    fn new(args: &'a TestArgs, report: &'a Report) -> Result<Job<'a>> {
+        // The first list is written where there is none.
+        let tracked = match args.bless {
+            true => Known::tracked().unwrap_or_default(),
+            false => Known::tracked()?,
+        };
+        Ok(Job {
+            filter: filter(args)?,
+            selection: selection(args),
+            names_only: args.bless,
+            report,
+            tracked: tracked.names().collect(),
+            found: Mutex::default(),
+            matched: AtomicBool::new(false),
+        })
     }
 
-    /// Runs (or lists) one test of the tool's own.
+    /// Whether a test of this full name, which there is, is to be run.
+    pub fn wants(&self, name: &str) -> bool {
+        self.is_found(name);
+        let wanted = self.chooses(name);
+        self.matched.fetch_or(wanted, Relaxed);
+        wanted && !self.names_only
+    }
+
+    /// There is a test of this full name.
+    fn is_found(&self, name: &str) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.add(name);
+    }
+
+    /// Whether filter and level choose a name.
+    fn chooses(&self, name: &str) -> bool {
+        ktest::glob::matches(&self.filter, name) && self.selection.has(name)
+    }
+
+    /// The result of a test that was run.
+    pub fn add(&self, name: String, outcome: Outcome, duration: Option<Duration>) {
+        self.is_found(&name);
+        self.report.add(name, outcome, duration);
+    }
+
+    /// Runs one test of the tool's own.
     fn case(&self, name: String, body: impl FnOnce() -> Result<Outcome>) {
-        if !self.wants(&name) {
-        } else if self.list {
-            println!("{name}");
-        } else {
+        if self.wants(&name) {
             let started = Instant::now();
             let outcome = body().unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
             self.report.add(name, outcome, Some(started.elapsed()));
         }
     }
 
-    /// Whether any name that begins with `prefix` can match the filter. Saves whole levels when the
-    /// filter names another one.
+    /// The tracked names that begin with `prefix`.
+    fn below<'b>(&'b self, prefix: &'b str) -> impl Iterator<Item = &'b String> {
+        let from = self.tracked.range(prefix.to_owned()..);
+        from.take_while(move |name| name.starts_with(prefix))
+    }
+
+    /// Whether any test whose name begins with `prefix` is to be run: saves whole suites, and what is
+    /// built for them. Where no name is tracked, what may fit the filter is.
     fn may_want(&self, prefix: &str) -> bool {
-        self.filter
-            .split(',')
-            .any(|pattern| may_fit(pattern, prefix))
+        self.may_want_of(prefix, |_| true)
+    }
+
+    /// The same, of the names that are `ours`.
+    fn may_want_of(&self, prefix: &str, ours: impl Fn(&str) -> bool) -> bool {
+        let mut names = self.below(prefix).filter(|name| ours(name)).peekable();
+        match names.peek() {
+            Some(_) if !self.names_only => names.any(|name| self.chooses(name)),
+            _ => cases::may_fit(&self.filter, prefix),
+        }
+    }
+
+    /// Whether all tests whose names begin with `prefix` are to be run, so that it need not be asked
+    /// which there are.
+    fn wants_all(&self, prefix: &str) -> bool {
+        !self.names_only
+            && self.may_want(prefix)
+            && self.below(prefix).all(|name| self.chooses(name))
+    }
+
+    /// The tracked names that are to be run.
+    fn planned(&self) -> impl Iterator<Item = &String> {
+        self.tracked.iter().filter(|name| self.chooses(name))
+    }
+
+    /// How the names that the run found differ from the tracked ones. In a `whole` run all that are
+    /// chosen must be there, but for those of a way that the computer has not got everything for.
+    fn differences(&self, whole: bool) -> Vec<String> {
+        let cases = self.report.cases();
+        let skipped: Vec<String> = cases.iter().filter_map(Case::skipped_as_a_whole).collect();
+        let is_there = |name: &String| !skipped.iter().any(|prefix| name.starts_with(prefix));
+        let expected = self.planned().filter(|name| whole && is_there(name));
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.differences(&self.tracked, expected)
     }
 }
 
-/// Whether any name that begins with `prefix` can match a pattern: what is before its first
-/// wildcard decides.
-fn may_fit(pattern: &str, prefix: &str) -> bool {
-    let fixed = pattern.split(['*', '?']).next().unwrap_or_default();
-    fixed.starts_with(prefix) || prefix.starts_with(fixed)
+/// The patterns of what the options name: all, where they name nothing.
+fn filter(args: &TestArgs) -> Result<String> {
+    let Some(commit) = &args.changed else {
+        return Ok(args.filter.clone().unwrap_or("*".to_owned()));
+    };
+    let files = changes::since(commit)?;
+    let patterns = reach::of(&files)?;
+    match &patterns {
+        _ if files.is_empty() => return Err(anyhow!("nothing was changed since {commit}")),
+        Some(patterns) => eprintln!("run.sh: {} files were changed: {patterns}", files.len()),
+        None => eprintln!(
+            "run.sh: {} files were changed, of which one can reach all",
+            files.len()
+        ),
+    }
+    Ok(patterns.unwrap_or("*".to_owned()))
+}
+
+/// What the options choose: a filter chooses from all levels.
+fn selection(args: &TestArgs) -> Selection {
+    let named = args.filter.is_some() || args.machine.is_some() || args.long.is_some();
+    let seed = std::env::var("SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    Selection {
+        full: args.full || args.bless || named && args.slice.is_none(),
+        slice: args.slice.map(levels::slice),
+        drawn: settings::drawn(seed.unwrap_or(0)),
+        changed: changes::since_landing(),
+    }
+}
+
+/// `try`: what a room or a file of the memory manager has as tests, on the host and in one kernel.
+pub fn of_room(args: &TryArgs) -> Result<u8> {
+    let machines = args.arch.arches();
+    let filters = args.words.iter().flat_map(|word| {
+        machines
+            .iter()
+            .map(|arch| reach::of_word(word, arch.name()))
+    });
+    let filter = filters.collect::<Result<Vec<_>>>()?.join(",");
+    eprintln!("run.sh: test --filter '{filter}'");
+    test(&TestArgs {
+        machines: Machines { arch: args.arch },
+        filter: Some(filter),
+        install: args.install.clone(),
+        ..TestArgs::default()
+    })
 }
 
 /// Runs the tests that the arguments choose and returns the exit status.
@@ -108,20 +245,33 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         .map(|path| crate::workspace::writable("--junit", path))
         .transpose()?;
     let report = Report::default();
-    let job = Job {
-        filter: args.filter.as_deref().unwrap_or("*"),
-        list: args.list,
-        report: &report,
-        matched: AtomicBool::new(false),
-    };
+    let job = Job::new(args, &report)?;
     let plan = Plan::of(args);
     if !plan.prefixes().iter().any(|level| job.may_want(level)) {
         return Err(nothing_matches(&job, &plan));
     }
+    if args.list {
+        return list(&job, &plan);
+    }
     match plan {
-        Plan::Ways(names) => ways::run(&job, names, args)?,
+        Plan::Ways(names) => ways(&job, names, args)?,
         Plan::Long(time) => long(&job, args, time)?,
         Plan::Levels => levels(&job, args)?,
+    }
+    if args.bless {
+        let found = job.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.bless()?;
+        println!("{} cases are listed", found.names().count());
+        return Ok(0);
+    }
+    if matches!(plan, Plan::Levels) && args.smp.is_none() && !report.has_failed() {
+        let whole = args.filter.is_none() && args.changed.is_none() && args.only.is_none();
+        let differences = job.differences(whole);
+        if !differences.is_empty() {
+            let how = "./run.sh test --bless keeps the list\n".to_owned();
+            let why = Outcome::Failed(how + &differences.join("\n"));
+            report.add("host.cases.listed", why, None);
+        }
     }
     if let Some(path) = &junit {
         std::fs::write(path, report.junit())
@@ -130,12 +280,35 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     if !job.matched.load(Relaxed) && report.cases().is_empty() {
         return Err(nothing_matches(&job, &Plan::of(args)));
     }
-    Ok(if args.list { 0 } else { report.finish() })
+    // Who names some tests knows that the others are left out.
+    let whole = matches!(plan, Plan::Levels) && args.filter.is_none() && args.only.is_none();
+    let left = job
+        .tracked
+        .iter()
+        .filter(|name| whole && !job.chooses(name));
+    Ok(report.finish(left.map(String::as_str)))
+}
+
+/// Prints the names of the tracked list that are to be run, each with its level.
+fn list(job: &Job<'_>, plan: &Plan<'_>) -> Result<u8> {
+    let ours = |name: &&String| plan.prefixes().iter().any(|level| name.starts_with(level));
+    let mut text = String::new();
+    for name in job.planned().filter(ours) {
+        text += &format!("{name}  {}\n", levels::words(name));
+    }
+    if let Plan::Long(_) = plan {
+        let names = long::names();
+        let wanted = names.iter().filter(|name| job.chooses(name));
+        wanted.for_each(|name| text += &format!("{name}\n"));
+    }
+    // The reader may have had enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(0)
 }
 
 /// The tests to run.
 enum Plan<'a> {
-    /// The three levels.
+    /// The levels.
     Levels,
     /// Ways to boot, by name.
     Ways(&'a str),
@@ -155,7 +328,7 @@ impl Plan<'_> {
     /// What the names of its tests begin with.
     fn prefixes(&self) -> &'static [&'static str] {
         match self {
-            Plan::Levels => &["host.", "kernel.", "user."],
+            Plan::Levels => &["host.", "kernel.", "user.", "way."],
             Plan::Ways(_) => &["way."],
             Plan::Long(_) => &["long."],
         }
@@ -166,7 +339,7 @@ impl Plan<'_> {
 fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
     let names = match plan {
         Plan::Levels => {
-            "names begin with host., kernel.ARCH. or user.ARCH.; --machine is for way.WAY., --long for long."
+            "names begin with host., kernel.ARCH., user.ARCH. or way.WAY.; --long is for long."
         }
         Plan::Ways(_) => "names begin with way.WAY when --machine is given",
         Plan::Long(_) => "names begin with long.host. or long.ARCH. when --long is given",
@@ -177,43 +350,126 @@ fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
     )
 }
 
-/// The three levels, on the default machine of each architecture.
+/// Everything but the instruments. Kernels are built while the host's tests run, and machines start
+/// when those have passed.
 fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
     let wants = |level| args.only.is_none_or(|only| only == level);
-    if wants(Level::Host) && job.may_want("host.") {
-        host_level(job)?;
-    }
-    let arches = args.machines.arch.arches();
-    let arches: Vec<Arch> = arches
-        .iter()
-        .copied()
-        .filter(|arch| {
-            (wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")))
-                || (wants(Level::User) && job.may_want(&format!("user.{arch}.")))
-        })
-        .collect();
-    on_each(&arches, args, |arch, built| machine(job, arch, built, args))
+    let arches = arches(job, args);
+    downloads::bring(job, &arches, args.install.no_install)?;
+    job.report.expect(job.planned().map(String::as_str));
+    let queue = Queue::default();
+    thread::scope(|scope| {
+        let (begin, begun) = channel();
+        let (queue, arches) = (&queue, &arches);
+        let kernels = scope.spawn(move || -> Result<()> {
+            // Not before the host's tests are built, which would take longer else.
+            let _close = queue.closing();
+            if begun.recv().is_err() {
+                return Ok(());
+            }
+            build_machines(job, args, arches, &ways::WAYS, queue)
+        });
+        if wants(Level::Host) && job.may_want("host.") {
+            host_level(job, || start(&begin))?;
+        }
+        if job.report.has_failed() && !arches.is_empty() {
+            eprintln!("run.sh: the host level failed: no machine is started");
+            queue.give_up();
+        } else {
+            start(&begin);
+            run_units(job, queue);
+        }
+        drop(begin);
+        kernels.join().ok().context("a thread that builds died")?
+    })
 }
 
-/// The host level. What is built in a folder of its own runs beside the rest: most of it is one
-/// long test after another, each on one core.
-fn host_level(job: &Job<'_>) -> Result<()> {
+/// Has the thread at the other end begin, if it has not.
+fn start(begin: &Sender<()>) {
+    let _ = begin.send(());
+}
+
+/// The architectures of which something is to be run in QEMU.
+fn arches(job: &Job<'_>, args: &TestArgs) -> Vec<Arch> {
+    let wants = |level| args.only.is_none_or(|only| only == level);
+    let wanted = |arch: &Arch| {
+        let ways = ways::WAYS.iter().filter(|way| way.arch == *arch);
+        let mut ways = ways.map(|way| format!("way.{}.", way.name));
+        (wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")))
+            || (wants(Level::User) && job.may_want(&format!("user.{arch}.")))
+            || (args.only != Some(Level::Host) && ways.any(|way| job.may_want(&way)))
+    };
+    let all = args.machines.arch.arches().iter().copied();
+    all.filter(wanted).collect()
+}
+
+/// Ways to boot alone, by their names.
+fn ways(job: &Job<'_>, names: &str, args: &TestArgs) -> Result<()> {
+    let ways = ways::named(names)?;
+    let arches = arches(job, args);
+    downloads::bring(job, &arches, args.install.no_install)?;
+    let queue = Queue::default();
     thread::scope(|scope| {
-        let beside = scope.spawn(|| host_beside(job));
-        let apart = [
-            "host.selftests.",
-            "host.proof.",
-            "host.loom.",
-            "host.shuttle.",
-            "host.labs.",
-            "host.book.",
-        ];
-        let in_crates = |pattern: &str| {
-            may_fit(pattern, "host.") && !apart.iter().any(|prefix| pattern.starts_with(prefix))
-        };
-        if job.filter.split(',').any(in_crates) {
-            host::run(job)?;
+        let kernels = scope.spawn(|| {
+            let _close = queue.closing();
+            build_machines(job, args, &arches, &ways, &queue)
+        });
+        run_units(job, &queue);
+        kernels.join().ok().context("a thread that builds died")?
+    })
+}
+
+/// Runs units as they come, side by side.
+fn run_units(job: &Job<'_>, queue: &Queue<Unit<'_>>) {
+    thread::scope(|scope| {
+        for _ in 0..workers::of_machines(None) {
+            scope.spawn(|| {
+                while let Some(unit) = queue.next() {
+                    job.report.begins();
+                    if let Err(error) = (unit.run)() {
+                        let why = Outcome::Failed(format!("{error:#}"));
+                        job.report.add(format!("{}end", unit.names[0]), why, None);
+                    }
+                }
+            });
         }
+    });
+}
+
+/// Builds for each architecture, and puts what runs there into the queue.
+fn build_machines<'a>(
+    job: &'a Job<'a>,
+    args: &'a TestArgs,
+    arches: &[Arch],
+    ways: &'a [ways::Way],
+    queue: &Queue<Unit<'a>>,
+) -> Result<()> {
+    for &arch in arches {
+        if queue.is_given_up() {
+            break;
+        }
+        let built = Arc::new(build::build(arch, false)?);
+        let mut units = match args.machine {
+            Some(_) => Vec::new(),
+            None => units::of(job, arch, &built, args),
+        };
+        units.extend(ways::units(job, ways, arch, &built, args));
+        units.retain(|unit| unit.names.iter().any(|names| job.may_want(names)));
+        for unit in units {
+            queue.put(job.report.expected(&unit.names), unit);
+        }
+    }
+    Ok(())
+}
+
+/// The host level; `built` is called when its programs are built. What is built in a folder of its
+/// own runs beside the rest: most of it is one long test after another, each on one core.
+fn host_level(job: &Job<'_>, built: impl FnOnce()) -> Result<()> {
+    thread::scope(|scope| {
+        let programs = host::build(job)?;
+        let beside = scope.spawn(|| host_beside(job));
+        built();
+        host::run(job, &programs)?;
         if job.may_want("host.labs.") {
             labs::run_on_host(job);
         }
@@ -226,7 +482,7 @@ fn host_level(job: &Job<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The models, the proofs and the book.
+/// The models, the proofs, the book and the examples.
 fn host_beside(job: &Job<'_>) -> Result<()> {
     if job.may_want("host.loom.") {
         host::run_loom(job)?;
@@ -234,34 +490,10 @@ fn host_beside(job: &Job<'_>) -> Result<()> {
     if job.may_want("host.shuttle.") {
         host::run_shuttle(job)?;
     }
+    host::doc_tests(job)?;
     job.case("host.proof.coq".to_owned(), proofs);
     job.case("host.book.builds".to_owned(), book);
     Ok(())
-}
-
-/// Builds for some architectures, and runs their tests beside each other: each has one QEMU at a
-/// time, so two cores are enough for both.
-fn on_each(
-    arches: &[Arch],
-    args: &TestArgs,
-    run: impl Fn(Arch, &Built) -> Result<()> + Sync,
-) -> Result<()> {
-    crate::install::ensure_qemu(arches, args.install.no_install)?;
-    let built = arches
-        .iter()
-        .map(|arch| Ok((*arch, build::build(*arch, false)?)))
-        .collect::<Result<Vec<_>>>()?;
-    let run = &run;
-    thread::scope(|scope| {
-        let threads: Vec<_> = built
-            .iter()
-            .map(|(arch, built)| scope.spawn(move || run(*arch, built)))
-            .collect();
-        for thread in threads {
-            thread.join().ok().context("a test thread died")??;
-        }
-        Ok(())
-    })
 }
 
 /// The instruments, each for `time`.
@@ -271,10 +503,17 @@ fn long(job: &Job<'_>, args: &TestArgs, time: Duration) -> Result<()> {
     let arches: Vec<Arch> = arches
         .filter(|arch| job.may_want(&format!("long.{arch}.")))
         .collect();
-    on_each(&arches, args, |arch, built| {
-        long::run(job, arch, built, time);
-        Ok(())
-    })
+    crate::install::ensure_qemu(&arches, args.install.no_install)?;
+    let built = arches
+        .iter()
+        .map(|arch| Ok((*arch, build::build(*arch, false)?)))
+        .collect::<Result<Vec<_>>>()?;
+    thread::scope(|scope| {
+        for (arch, built) in &built {
+            scope.spawn(move || long::run(job, *arch, built, time));
+        }
+    });
+    Ok(())
 }
 
 /// The proofs, where Coq is installed.
@@ -297,71 +536,6 @@ fn book() -> Result<Outcome> {
     let out = crate::workspace::Temporary::folder("book")?;
     crate::book::build(&mdbook, out.path())?;
     Ok(Outcome::Passed)
-}
-
-/// What the names of a level's tests begin with, on an architecture with so many CPUs.
-fn name(level: &str, arch: Arch, cpus: u32) -> String {
-    match cpus {
-        1 => format!("{level}.{arch}"),
-        cpus => format!("{level}.{arch}.smp{cpus}"),
-    }
-}
-
-/// With how many CPUs the suites run if nothing is said.
-const CPUS: [u32; 2] = [1, 4];
-
-/// Everything that runs on one machine.
-fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<()> {
-    let wants = |level| args.only.is_none_or(|only| only == level);
-    let all = args.smp.map_or(CPUS.to_vec(), |cpus| vec![cpus]);
-    if wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")) {
-        for cpus in &all {
-            kernel::run(job, arch, built, *cpus)?;
-        }
-    }
-    if wants(Level::User) && job.may_want(&format!("user.{arch}.")) {
-        for cpus in &all {
-            suite::run(job, arch, built, *cpus)?;
-            abuse::run(job, arch, built, *cpus);
-            programs::run(job, arch, built, *cpus);
-            plugin::run(job, arch, built, *cpus);
-        }
-        for cpus in all.iter().filter(|cpus| **cpus > 1) {
-            checked::run(job, arch, *cpus)?;
-        }
-        if all.contains(&1) {
-            one_cpu(job, arch, built);
-        }
-    }
-    Ok(())
-}
-
-/// What chooses the CPUs itself, or is the same with any number of them.
-fn one_cpu(job: &Job<'_>, arch: Arch, built: &Built) {
-    if job.may_want(&format!("user.{arch}.settings.")) {
-        settings::run(job, arch, built);
-    }
-    if job.may_want(&format!("user.{arch}.scene.")) {
-        scene::run(job, arch, built);
-    }
-    if job.may_want(&format!("user.{arch}.boot.")) {
-        boot::run(job, arch, built);
-    }
-    if job.may_want(&format!("user.{arch}.stretch.")) {
-        stretch::run(job, arch, built);
-    }
-    if job.may_want(&format!("user.{arch}.gdb.")) {
-        debugger::run(job, arch, built);
-    }
-    if job.may_want(&format!("user.{arch}.conflicts.")) {
-        conflicts::run(job, arch, built);
-    }
-    if job.may_want(&format!("user.{arch}.labs.")) {
-        labs::run(job, arch);
-    }
-    if job.may_want(&format!("user.{arch}.shell.")) {
-        shell::run(job, arch, built);
-    }
 }
 
 #[cfg(test)]
@@ -388,22 +562,5 @@ mod tests {
         );
         let error = refused("run.sh test --machine qq35 --filter way.*");
         assert!(error.contains("did you mean q35?"), "{error}");
-    }
-
-    #[test]
-    fn levels_that_a_filter_can_mean() {
-        let report = Report::default();
-        let job = |filter| Job {
-            filter,
-            list: false,
-            report: &report,
-            matched: AtomicBool::new(false),
-        };
-        assert!(job("*").may_want("host."));
-        assert!(job("*.buddy*").may_want("kernel.x86_64."));
-        assert!(job("kernel.*").may_want("kernel.aarch64."));
-        assert!(!job("kernel.*").may_want("host."));
-        assert!(job("kernel.x86_64.mm.a,host.*").may_want("host."));
-        assert!(!job("user.x86_64.boot.no_init").may_want("user.x86_64.programs."));
     }
 }

@@ -1,10 +1,16 @@
 //! Results of tests: progress while they run, failures in full, one line at the end, and JUnit for
 //! other programs.
-use super::spent::Spent;
+use super::levels;
+use super::spent::{self, Spent};
+use crate::workers;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How often progress is said.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// Lines of a failure's output that are printed again at the end: its first and its last ones. Of a
 /// random test the last ones have its seed.
@@ -32,14 +38,64 @@ pub struct Case {
     pub duration: Option<Duration>,
 }
 
+impl Case {
+    /// What the names of a way to boot begin with that is skipped as one.
+    pub fn skipped_as_a_whole(&self) -> Option<String> {
+        let is_way = self.name.starts_with("way.") && self.name.matches('.').count() == 1;
+        (is_way && matches!(self.outcome, Outcome::Skipped(_))).then(|| self.name.clone() + ".")
+    }
+}
+
 /// Collects cases from several threads.
 #[derive(Debug, Default)]
 pub struct Report {
     cases: Mutex<Vec<Case>>,
     spent: Mutex<Spent>,
+    progress: Mutex<Progress>,
+}
+
+/// When progress was said last.
+#[derive(Debug)]
+struct Progress {
+    planned: usize,
+    said: Instant,
+    started: Instant,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            planned: 0,
+            said: Instant::now(),
+            started: Instant::now(),
+        }
+    }
 }
 
 impl Report {
+    /// Cases of these names are to come.
+    pub fn expect<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        let names: Vec<&str> = names.collect();
+        self.progress().planned = names.len();
+        self.spent().expect(names.into_iter());
+        self.say_progress("");
+    }
+
+    /// How long the last run took for what begins with one of these, in milliseconds.
+    pub fn expected(&self, names: &[String]) -> u64 {
+        self.spent().of_last(names)
+    }
+
+    /// This thread begins with other cases.
+    pub fn begins(&self) {
+        self.spent().begins();
+    }
+
+    /// What this thread did since it began, or since its last case, was for this group.
+    pub fn spent_for(&self, group: &str) {
+        self.spent().add_to(group);
+    }
+
     /// Takes a case and prints it.
     pub fn add(&self, name: impl Into<String>, outcome: Outcome, duration: Option<Duration>) {
         let case = Case {
@@ -47,17 +103,49 @@ impl Report {
             outcome,
             duration,
         };
-        self.spent().add(&case.name);
-        let mut cases = self.lock();
-        let mut out = std::io::stdout().lock();
-        // The reader of standard output may be gone; the exit status is still right.
-        let _ = writeln!(out, "{}", describe(&case)).and_then(|()| out.flush());
-        cases.push(case);
+        self.spent().add(&case.name, duration);
+        let name = case.name.clone();
+        {
+            let mut cases = self.lock();
+            let mut out = std::io::stdout().lock();
+            // The reader of standard output may be gone; the exit status is still right.
+            let _ = writeln!(out, "{}", describe(&case)).and_then(|()| out.flush());
+            cases.push(case);
+        }
+        if self.progress().said.elapsed() >= AGAIN {
+            self.say_progress(&name);
+        }
     }
 
-    /// Prints where the time of a long run went, what failed, and the last line; returns the exit
-    /// status.
-    pub fn finish(&self) -> u8 {
+    /// How many cases are left, and how long they take by what the last run says.
+    fn say_progress(&self, name: &str) {
+        let done = self.lock().len();
+        let left = self.spent().left(workers::of_machines(None));
+        let mut progress = self.progress();
+        progress.said = Instant::now();
+        if progress.planned <= 1 {
+            return;
+        }
+        let time = left.map_or_else(String::new, |left| match left.as_secs() {
+            seconds @ ..60 => format!(", about {seconds} s left"),
+            seconds => format!(", about {} min left", seconds.div_ceil(60)),
+        });
+        let now = match name {
+            "" => String::new(),
+            name => format!(", now {name}"),
+        };
+        eprintln!("run.sh: {done} of {} cases{time}{now}", progress.planned);
+    }
+
+    /// Whether a case failed so far.
+    pub fn has_failed(&self) -> bool {
+        let failed = |case: &Case| matches!(case.outcome, Outcome::Failed(_));
+        self.lock().iter().any(failed)
+    }
+
+    /// Prints where the time went, what the run `left` out, what failed, and the last line; returns
+    /// the exit status.
+    pub fn finish<'a>(&self, left: impl Iterator<Item = &'a str>) -> u8 {
         let cases = self.lock();
         let count = |wanted: fn(&Outcome) -> bool| {
             cases.iter().filter(|case| wanted(&case.outcome)).count()
@@ -66,6 +154,8 @@ impl Report {
         let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
         let passed = cases.len() - failed - skipped;
         let mut text = self.spent().text();
+        self.spent().keep();
+        text += &left_out(left);
         for case in cases.iter() {
             if let Outcome::Failed(why) = &case.outcome {
                 let _ = writeln!(text, "failed: {}", case.name);
@@ -76,6 +166,9 @@ impl Report {
                 }
             }
         }
+        let seconds = self.progress().started.elapsed().as_secs();
+        let cpu = spent::cpu_seconds().map(|cpu| format!(", {cpu} s of CPUs"));
+        let _ = writeln!(text, "in {seconds} s{}", cpu.unwrap_or_default());
         println!("{text}{passed} passed, {failed} failed, {skipped} skipped");
         // Nothing run is no success: a filter that matches nothing is a mistake.
         u8::from(failed > 0 || passed + skipped == 0)
@@ -91,6 +184,10 @@ impl Report {
         junit(&self.lock())
     }
 
+    fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn spent(&self) -> std::sync::MutexGuard<'_, Spent> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,6 +195,22 @@ impl Report {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Case>> {
         self.cases.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A line for each kind of cases that a run leaves out: how many, in which level they are, and what
+/// they find.
+fn left_out<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut rows: BTreeMap<(&str, String), (usize, &str)> = BTreeMap::new();
+    for name in names {
+        if let Some(row) = levels::row_of(name) {
+            let of = (row.names, levels::words(name));
+            rows.entry(of).or_insert((0, row.finds)).0 += 1;
+        }
+    }
+    let line = |((names, level), (count, finds)): (&(&str, String), &(usize, &str))| {
+        format!("left out {count:>5} of {level}  {names}: {finds}\n")
+    };
+    rows.iter().map(line).collect()
 }
 
 /// The first and the last of a failure's lines, each of them once.
@@ -255,8 +368,8 @@ mod tests {
     #[test]
     fn nothing_run_is_a_failure() {
         let report = Report::default();
-        assert_eq!(report.finish(), 1);
+        assert_eq!(report.finish(std::iter::empty()), 1);
         report.add("host.x", Outcome::Passed, None);
-        assert_eq!(report.finish(), 0);
+        assert_eq!(report.finish(std::iter::empty()), 0);
     }
 }

@@ -29,7 +29,7 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) -> Result<()> {
 /// Runs the user-mode suite on one machine; the tests' names begin with `prefix`.
 pub fn run_on(job: &Job<'_>, prefix: String, mut machine: Machine) -> Result<()> {
     let mut chosen = String::new();
-    if job.list || job.filter != "*" {
+    if !job.wants_all(&format!("{prefix}.")) {
         machine.command_line = "quiet -- selftests --list".to_owned();
         let listed = console::boot(&machine, LIMIT)?.text;
         match choose(job, &prefix, &listed) {
@@ -66,7 +66,7 @@ pub fn run_on_host(job: &Job<'_>) -> Result<()> {
     let program: PathBuf = program.context("cargo built no selftests")?;
     let mut command = Command::new(&program);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    if job.list || job.filter != "*" {
+    if !job.wants_all(&format!("{prefix}.")) {
         let listed = Command::new(&program).arg("--list").output()?;
         match choose(job, &prefix, &String::from_utf8_lossy(&listed.stdout)) {
             Some(names) => command.args(names.split_whitespace()),
@@ -89,8 +89,7 @@ pub fn run_on_host(job: &Job<'_>) -> Result<()> {
 }
 
 /// From what `selftests --list` prints (one name a line, on a console that may carry other lines):
-/// prints the names asked for when that is all to do, or returns them; `None` when there is nothing
-/// to run.
+/// those to run; `None` when there are none.
 fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
     let is_name = |line: &&str| {
         !line.is_empty()
@@ -98,13 +97,9 @@ fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
     };
-    let all: Vec<&str> = listed.lines().filter(is_name).collect();
+    let all: Vec<&str> = listed.lines().map(text).filter(is_name).collect();
     let wanted = |name: &&str| job.wants(&format!("{prefix}.{name}"));
     let names: Vec<&str> = all.iter().copied().filter(wanted).collect();
-    if job.list {
-        names.iter().for_each(|name| println!("{prefix}.{name}"));
-        return None;
-    }
     // All of them need no names, and many fewer patterns, where names would not fit on a kernel's
     // command line.
     let tails: Vec<&str> = job
@@ -121,6 +116,16 @@ fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
         names.join(" ")
     };
     (!names.is_empty()).then_some(words)
+}
+
+/// What of a line follows the last control sequence: firmware leaves some, without an end of the
+/// line, before the first name.
+fn text(line: &str) -> &str {
+    let Some((_, sequence)) = line.rsplit_once('\x1b') else {
+        return line;
+    };
+    let last = sequence.find(|byte: char| byte.is_ascii_alphabetic());
+    last.map_or("", |at| &sequence[at + 1..])
 }
 
 /// The outcome of a test on Quire's usual machine, which has all that Linux has: a test that is
@@ -160,7 +165,7 @@ impl<'a> Results<'a> {
                 outcome = outcome_here(outcome);
             }
             let name = format!("{}.{}", self.prefix, line.name);
-            self.job.report.add(name, outcome, line.duration);
+            self.job.add(name, outcome, line.duration);
         }
         self.reported = self.transcript.done.len();
     }
@@ -189,6 +194,13 @@ impl<'a> Results<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_sequences_are_no_names() {
+        assert_eq!(text("\x1b[2J\x1b[01;01Hmap_reads_zero"), "map_reads_zero");
+        assert_eq!(text("map_reads_zero"), "map_reads_zero");
+        assert_eq!(text("\x1b[0"), "");
+    }
 
     #[test]
     fn only_the_machine_excuses_a_test() {

@@ -2,7 +2,7 @@
 use super::super::{Job, console};
 use super::LIMIT;
 use crate::arch::Arch;
-use crate::bench::{self, golden};
+use crate::bench::{self, golden, plan::BASELINE};
 use crate::build::Built;
 use crate::compare;
 use crate::guest::End;
@@ -23,7 +23,7 @@ const IMAGE_LIMIT: u64 = 4 << 20;
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 12] = [
+const TESTS: [Test; 11] = [
     ("image_size", image_size),
     ("same_figures_twice", |arch, built| {
         same_figures(arch, built, 1, "quiet -- memtour")
@@ -35,7 +35,6 @@ const TESTS: [Test; 12] = [
     ("costs", costs),
     ("allocator_cost", allocator_cost),
     ("bench_twice", bench_twice),
-    ("golden_counts", golden_counts),
     ("snapshot_figures", snapshot),
     ("latency_figures", latency),
     ("seeds", seeds),
@@ -46,6 +45,11 @@ const TESTS: [Test; 12] = [
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
     for (name, test) in TESTS {
         job.case(format!("user.{arch}.boot.{name}"), || test(arch, built));
+    }
+    for op in BASELINE {
+        job.case(format!("user.{arch}.golden.{op}"), || {
+            golden_counts(arch, built, op)
+        });
     }
 }
 
@@ -170,9 +174,9 @@ fn bench_twice(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// A small set of `./run.sh bench --check`.
-fn golden_counts(arch: Arch, built: &Built) -> Result<Outcome> {
-    let cells = golden::measure(arch, built, &golden::SMALL, &golden::SIZES)?;
+/// One operation of `./run.sh bench --check`.
+fn golden_counts(arch: Arch, built: &Built, op: &str) -> Result<Outcome> {
+    let cells = golden::measure(arch, built, &[op], &golden::SIZES)?;
     let differing = golden::differing(arch, &cells)?;
     ensure!(
         differing.is_empty(),

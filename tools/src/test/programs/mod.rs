@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod c;
-mod foreign;
+pub mod foreign;
 mod speedup;
 pub mod stress;
 

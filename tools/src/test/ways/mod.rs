@@ -5,20 +5,23 @@ mod cases;
 mod cpus;
 mod screen;
 
+use super::units::Unit;
 use super::{Job, kernel, suite};
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
-use crate::build::{self, Built};
+use crate::build::Built;
 use crate::install::{self, GOOD_QEMU};
 use crate::qemu::{Firmware, Loader, Machine};
 use crate::test::outcome::Outcome;
 use crate::{firmware, limine, packages, words};
 use anyhow::Result;
+use std::sync::Arc;
 
 /// A way to boot: its name, QEMU's machine, what loads the kernel.
-struct Way {
-    name: &'static str,
-    arch: Arch,
+#[derive(Clone, Copy)]
+pub struct Way {
+    pub name: &'static str,
+    pub arch: Arch,
     machine: &'static str,
     loader: Loader,
 }
@@ -35,7 +38,8 @@ const fn way(name: &'static str, arch: Arch, machine: &'static str, loader: Load
 const BIOS: Loader = Loader::Limine(Firmware::Bios);
 const UEFI: Loader = Loader::Limine(Firmware::Uefi);
 
-const WAYS: [Way; 7] = [
+/// All ways.
+pub const WAYS: [Way; 7] = [
     way("q35", Arch::X86_64, "q35", Loader::Direct),
     way("q35-bios", Arch::X86_64, "q35", BIOS),
     way("q35-uefi", Arch::X86_64, "q35", UEFI),
@@ -45,41 +49,40 @@ const WAYS: [Way; 7] = [
     way("raspi4b", Arch::Aarch64, "raspi4b", Loader::Direct),
 ];
 
-/// Tests on the ways that `names` (commas between them, or "all") asks for.
-pub fn run(job: &Job<'_>, names: &str, args: &TestArgs) -> Result<()> {
+/// The ways that `names` (commas between them, or "all") asks for.
+pub fn named(names: &str) -> Result<Vec<Way>> {
     let known: Vec<&str> = WAYS.iter().map(|way| way.name).chain(["all"]).collect();
     words::check("--machine", names.split(','), &known)?;
-    let asked = |way: &&Way| {
+    let asked = |way: &Way| {
         names
             .split(',')
             .any(|name| name == "all" || name == way.name)
     };
-    for arch in Arch::ALL {
-        let ways: Vec<&Way> = WAYS
-            .iter()
-            .filter(asked)
-            .filter(|way| way.arch == arch)
-            .collect();
-        let wanted = ways
-            .iter()
-            .any(|way| job.may_want(&format!("way.{}.", way.name)));
-        if !wanted || !args.machines.arch.arches().contains(&arch) {
-            continue;
-        }
-        install::ensure_qemu(&[arch], args.install.no_install)?;
-        let built = build::build(arch, false)?;
-        for way in ways {
-            run_way(job, way, &built, args)?;
-        }
-    }
-    Ok(())
+    Ok(WAYS.into_iter().filter(asked).collect())
+}
+
+/// A unit for each of `ways` that is one of this architecture.
+pub fn units<'a>(
+    job: &'a Job<'a>,
+    ways: &'a [Way],
+    arch: Arch,
+    built: &Arc<Built>,
+    args: &'a TestArgs,
+) -> Vec<Unit<'a>> {
+    let ours = ways
+        .iter()
+        .filter(|way| way.arch == arch && args.only != Some(Level::Host));
+    let unit = |way: &'a Way| {
+        let built = built.clone();
+        Unit::new(vec![format!("way.{}.", way.name)], move || {
+            run_way(job, way, &built, args)
+        })
+    };
+    ours.map(unit).collect()
 }
 
 fn run_way(job: &Job<'_>, way: &Way, built: &Built, args: &TestArgs) -> Result<()> {
     let name = format!("way.{}", way.name);
-    if !job.may_want(&format!("{name}.")) {
-        return Ok(());
-    }
     if let Some(why) = missing(way) {
         job.report.add(name, Outcome::Skipped(why), None);
         return Ok(());

@@ -2,6 +2,7 @@
 //!
 //! Redis is asked to save while two clients write: each of their transactions adds one to a count
 //! and to the sum of all, so the counts of a snapshot of one moment add up.
+use crate::arch::Arch;
 use crate::debian;
 use crate::guest::End;
 use crate::qemu::Machine;
@@ -11,6 +12,7 @@ use crate::test::outcome::Outcome;
 use crate::test::programs::skipped;
 use crate::workspace::Temporary;
 use anyhow::Result;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Emulated, python3 takes seconds to start.
@@ -205,9 +207,14 @@ ended
 ];
 
 impl Case {
+    /// The folder with its packages, which are downloaded if they are not there.
+    pub fn bring(&self, arch: Arch) -> Result<PathBuf> {
+        debian::root(arch, self.packages.name, self.packages.names)
+    }
+
     /// Boots it.
     pub fn check(&self, mut machine: Machine) -> Result<Outcome> {
-        let root = match debian::root(machine.arch, self.packages.name, self.packages.names) {
+        let root = match self.bring(machine.arch) {
             Ok(root) => root,
             Err(why) => return skipped(&format!("{why:#}")),
         };

@@ -56,7 +56,7 @@ pub fn check(mut machine: Machine) -> Result<Outcome> {
 }
 
 /// The host's own, else Debian's for the host.
-fn compiler() -> Result<PathBuf> {
+pub fn compiler() -> Result<PathBuf> {
     if starts("go") {
         return Ok("go".into());
     }

@@ -4,6 +4,7 @@ use crate::arch::Arch;
 use crate::compilers;
 use crate::qemu::Machine;
 use crate::test::Job;
+use anyhow::Result;
 
 mod debian;
 mod dynamic;
@@ -35,6 +36,13 @@ pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, machine: &Machine) {
     for case in debian::CASES {
         job.case(name(case.name), || case.check(machine.clone()));
     }
+}
+
+/// Downloads the packages of the cases.
+pub fn bring(arch: Arch) -> Result<()> {
+    go::compiler()?;
+    let mut cases = debian::CASES.iter();
+    cases.try_for_each(|case| case.bring(arch).map(drop))
 }
 
 fn compiler_of_glibc(arch: Arch) -> &'static str {

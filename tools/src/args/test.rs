@@ -41,8 +41,8 @@ pub struct TestArgs {
     /// reach
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", conflicts_with_all = ["filter", "machine", "long"])]
     pub changed: Option<String>,
-    /// Run the instruments that look for defects by chance instead, each for so many minutes, 30 if
-    /// none are given
+    /// Run all that there is, and then the instruments that look for defects by chance, each for so
+    /// many minutes, 30 if none are given
     #[arg(long, value_name = "MINUTES", num_args = 0..=1, default_missing_value = "30", conflicts_with_all = ["machine", "only"])]
     pub long: Option<u64>,
     /// Print the names instead, each with its level

@@ -97,10 +97,10 @@ impl Known {
     /// one of those that were `expected` and are not there.
     pub fn differences<'a>(
         &self,
-        listed: &BTreeSet<String>,
+        listed: &BTreeMap<String, bool>,
         expected: impl Iterator<Item = &'a String>,
     ) -> Vec<String> {
-        let new = self.names().filter(|name| !listed.contains(name));
+        let new = self.names().filter(|name| !listed.contains_key(name));
         let gone = expected.filter(|name| !self.has(name));
         let new = new.map(|name| format!("+ {name}"));
         new.chain(gone.map(|name| format!("- {name}"))).collect()
@@ -149,7 +149,9 @@ mod tests {
 
     #[test]
     fn what_a_run_finds_is_held_against_the_list() {
-        let listed = known(&["a.one", "a.two", "b.one"]).names().collect();
+        let listed = known(&["a.one", "a.two", "b.one"]);
+        let listed = listed.names();
+        let listed = listed.map(|name| (name, true)).collect();
         let found = known(&["a.one", "a.three"]);
         let expected = ["a.one".to_owned(), "a.two".to_owned()];
         assert_eq!(

@@ -19,7 +19,7 @@
 //!   that show more with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel
 //!   with all checks;
 //! - `way.WAY.*`: the kernel's suite and more on other ways to boot, alone with `--machine`;
-//! - with `--long`, instead: `long.*`, instruments that look for defects by chance.
+//! - with `--long`, after all of these: `long.*`, instruments that look for defects by chance.
 use crate::arch::Arch;
 use crate::args::{Level, Machines, TestArgs, TryArgs};
 use crate::build;
@@ -29,7 +29,7 @@ use crate::test::outcome::{Case, Outcome, Report};
 use crate::test::units::Unit;
 use crate::workers::{self, Queue};
 use anyhow::{Context, Result, anyhow};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -81,8 +81,8 @@ pub struct Job<'a> {
     names_only: bool,
     /// Where results go.
     pub report: &'a Report,
-    /// The names of the tracked list.
-    tracked: BTreeSet<String>,
+    /// The names of the tracked list, and whether filter and level choose each.
+    tracked: BTreeMap<String, bool>,
     /// The names that there are, as far as the run gets to them.
     found: Mutex<Known>,
     /// Whether the filter has matched any test so far.
@@ -96,12 +96,15 @@ impl<'a> Job<'a> {
             true => Known::tracked().unwrap_or_default(),
             false => Known::tracked()?,
         };
+        let (filter, selection) = (filter(args)?, selection(args));
+        let chosen = |name: &String| ktest::glob::matches(&filter, name) && selection.has(name);
+        let tracked = tracked.names().map(|name| (name.clone(), chosen(&name)));
         Ok(Job {
-            filter: filter(args)?,
-            selection: selection(args),
+            tracked: tracked.collect(),
+            filter,
+            selection,
             names_only: args.bless,
             report,
-            tracked: tracked.names().collect(),
             found: Mutex::default(),
             matched: AtomicBool::new(false),
         })
@@ -141,10 +144,11 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The tracked names that begin with `prefix`.
-    fn below<'b>(&'b self, prefix: &'b str) -> impl Iterator<Item = &'b String> {
+    /// The tracked names that begin with `prefix`, and whether each is chosen.
+    fn below<'b>(&'b self, prefix: &'b str) -> impl Iterator<Item = (&'b String, bool)> {
         let from = self.tracked.range(prefix.to_owned()..);
-        from.take_while(move |name| name.starts_with(prefix))
+        let below = from.take_while(move |(name, _)| name.starts_with(prefix));
+        below.map(|(name, chosen)| (name, *chosen))
     }
 
     /// Whether any test whose name begins with `prefix` is to be run: saves whole suites, and what is
@@ -155,9 +159,9 @@ impl<'a> Job<'a> {
 
     /// The same, of the names that are `ours`.
     fn may_want_of(&self, prefix: &str, ours: impl Fn(&str) -> bool) -> bool {
-        let mut names = self.below(prefix).filter(|name| ours(name)).peekable();
+        let mut names = self.below(prefix).filter(|(name, _)| ours(name)).peekable();
         match names.peek() {
-            Some(_) if !self.names_only => names.any(|name| self.chooses(name)),
+            Some(_) if !self.names_only => names.any(|(_, chosen)| chosen),
             _ => cases::may_fit(&self.filter, prefix),
         }
     }
@@ -165,14 +169,13 @@ impl<'a> Job<'a> {
     /// Whether all tests whose names begin with `prefix` are to be run, so that it need not be asked
     /// which there are.
     fn wants_all(&self, prefix: &str) -> bool {
-        !self.names_only
-            && self.may_want(prefix)
-            && self.below(prefix).all(|name| self.chooses(name))
+        !self.names_only && self.may_want(prefix) && self.below(prefix).all(|(_, chosen)| chosen)
     }
 
     /// The tracked names that are to be run.
     fn planned(&self) -> impl Iterator<Item = &String> {
-        self.tracked.iter().filter(|name| self.chooses(name))
+        let chosen = self.tracked.iter().filter(|(_, chosen)| **chosen);
+        chosen.map(|(name, _)| name)
     }
 
     /// How the names that the run found differ from the tracked ones. In a `whole` run all that are
@@ -255,7 +258,11 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     }
     match plan {
         Plan::Ways(names) => ways(&job, names, args)?,
-        Plan::Long(time) => long(&job, args, time)?,
+        // A night has all that there is, too.
+        Plan::Long(time) => {
+            levels(&job, args)?;
+            long(&job, args, time)?;
+        }
         Plan::Levels => levels(&job, args)?,
     }
     if args.bless {
@@ -282,11 +289,8 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     }
     // Who names some tests knows that the others are left out.
     let whole = matches!(plan, Plan::Levels) && args.filter.is_none() && args.only.is_none();
-    let left = job
-        .tracked
-        .iter()
-        .filter(|name| whole && !job.chooses(name));
-    Ok(report.finish(left.map(String::as_str)))
+    let left = job.tracked.iter().filter(|(_, chosen)| whole && !**chosen);
+    Ok(report.finish(left.map(|(name, _)| name.as_str())))
 }
 
 /// Prints the names of the tracked list that are to be run, each with its level.
@@ -330,7 +334,7 @@ impl Plan<'_> {
         match self {
             Plan::Levels => &["host.", "kernel.", "user.", "way."],
             Plan::Ways(_) => &["way."],
-            Plan::Long(_) => &["long."],
+            Plan::Long(_) => &["long.", "host.", "kernel.", "user.", "way."],
         }
     }
 }
@@ -342,7 +346,7 @@ fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
             "names begin with host., kernel.ARCH., user.ARCH. or way.WAY.; --long is for long."
         }
         Plan::Ways(_) => "names begin with way.WAY when --machine is given",
-        Plan::Long(_) => "names begin with long.host. or long.ARCH. when --long is given",
+        Plan::Long(_) => "names begin with long.host. or long.ARCH., too, when --long is given",
     };
     anyhow!(
         "no test matches --filter {}: {names}; --list prints them",

@@ -1,6 +1,5 @@
 //! Which tests a change can reach, by the files that it changes: for `--changed` and `try`.
-use crate::UsageError;
-use crate::workspace;
+use crate::{words, workspace};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
@@ -62,10 +61,7 @@ const REACH: &[(&str, &str)] = &[
         "tools/measure",
         "host.measure.*,user.*.plugin.*,user.*.conflicts.*,user.*.golden.*",
     ),
-    (
-        "tools/plugin",
-        "host.quire-plugin.*,user.*.plugin.*,user.*.conflicts.*",
-    ),
+    ("tools/plugin", "user.*.plugin.*,user.*.conflicts.*"),
     ("tools/golden", "host.tools.*,user.*.golden.*"),
     ("tools/src", "host.tools.*"),
     (
@@ -172,17 +168,19 @@ fn pattern(path: &str) -> Option<String> {
 pub fn of_word(word: &str, machine: &str) -> Result<String> {
     let architecture = architecture()?;
     let root = workspace::root().join("kernel/mm/src");
+    let sources = sources(&root, "")?;
+    let room = |file: &String| file.split(['/', '.']).next().unwrap_or_default().to_owned();
+    let rooms = sources.iter().map(|(file, name)| (room(file), name));
+    let known: BTreeSet<String> = rooms
+        .clone()
+        .flat_map(|(room, name)| [room, name.clone()])
+        .collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    words::check("try", [word], &known)?;
     let mut patterns = BTreeSet::new();
-    for (file, name) in sources(&root, "")? {
-        let room = file.split(['/', '.']).next().unwrap_or_default();
-        if room == word || name == word {
-            patterns.extend(of_room(&architecture, room).unwrap_or_default());
-            patterns.insert(format!("host.mm.{room}.*"));
-        }
-    }
-    if patterns.is_empty() {
-        let why = format!("no room or file of kernel/mm/src is called {word}");
-        return Err(UsageError(why).into());
+    for (room, _) in rooms.filter(|(room, name)| room == word || *name == word) {
+        patterns.extend(of_room(&architecture, &room).unwrap_or_default());
+        patterns.insert(format!("host.mm.{room}.*"));
     }
     patterns.insert("host.arch-sim.mutants.*".to_owned());
     // Models of all schedules take minutes.
@@ -264,7 +262,7 @@ mod tests {
         let cow = of_word("cow", "x86_64").unwrap();
         assert!(cow.contains("host.arch-sim.reuse.*") && cow.contains("user.x86_64.golden.cow*"));
         assert!(!cow.contains("aarch64"));
-        let error = format!("{:#}", of_word("cwo", "x86_64").unwrap_err());
-        assert!(error.starts_with("no room or file"), "{error}");
+        let error = format!("{:#}", of_word("faults", "x86_64").unwrap_err());
+        assert!(error.contains("did you mean fault?"), "{error}");
     }
 }

@@ -159,7 +159,7 @@ fn handout(arch: Arch) -> Result<()> {
     );
     let built = build::elsewhere(arch, &checkout, &folder.path().join("target"))?;
     let mut machine = Machine::new(arch, built.image);
-    machine.command_line = "quiet -- torture 1".to_owned();
+    machine.command_line = "quiet -- torture --steps 2000 --seed 1".to_owned();
     let boot = console::boot(&machine, BOOT)?;
     ensure!(boot.end == End::Status(0), "{:?}\n{}", boot.end, boot.text);
     Ok(())

@@ -187,7 +187,7 @@ fn artifacts(messages: &[u8]) -> impl Iterator<Item = Value> {
 }
 
 /// Writes a file only when its content changes, and never half: another run may be reading it.
-fn replace(path: &Path, content: &[u8]) -> Result<()> {
+pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use crate::arch::Arch;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 /// What is graded, and how.
 pub struct Submission<'a> {
@@ -23,6 +24,29 @@ pub struct Submission<'a> {
     pub bless: bool,
     /// The parts are printed as they end.
     pub live: bool,
+    /// How much it may take, and how much is tried.
+    pub limits: Limits,
+}
+
+/// How long a submission may take, of a CPU's time (on a busy computer it takes longer, and counts
+/// for as much), and how much is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// For all tests of one solution.
+    pub tests: Duration,
+    /// For one boot.
+    pub boot: Duration,
+    /// Walks of each kind in the simulated machine, where not as many as the model has of it.
+    pub walks: Option<u32>,
+}
+
+impl Limits {
+    /// A student's.
+    pub const OF_GRADES: Limits = Limits {
+        tests: Duration::from_secs(20),
+        boot: Duration::from_secs(120),
+        walks: None,
+    };
 }
 
 /// Grades it. `Err` is a fault of ours, not of the submission's.
@@ -41,7 +65,8 @@ pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<
         everything_else(submission, &mut grade, &why);
         return Ok(grade);
     }
-    let host = match Host::build(submission.lab, submission.from)? {
+    let limit = submission.limits.tests;
+    let host = match Host::build(submission.lab, submission.from, limit)? {
         Ok(host) => host,
         Err(error) => {
             let why = format!("it does not compile:\n{error}");
@@ -106,7 +131,12 @@ fn solution(
     right: bool,
     grade: &mut Grade,
 ) -> Result<()> {
-    let Submission { lab, arches, .. } = *submission;
+    let Submission {
+        lab,
+        arches,
+        limits,
+        ..
+    } = *submission;
     let share = |points: f64| points / arches.len() as f64;
     let mut right = right;
     for arch in arches {
@@ -120,7 +150,7 @@ fn solution(
             continue;
         }
         grade.begin(&format!("the solution in the simulated machine, {arch}"));
-        let wrong = machines.walks(lab, *arch)?;
+        let wrong = machines.walks(lab, *arch, limits.walks)?;
         right &= wrong.is_none();
         grade.add(
             walks,
@@ -151,16 +181,16 @@ fn on_machine(
     (kernel_most, cost_most): (f64, f64),
     grade: &mut Grade,
 ) -> Result<bool> {
-    let lab = submission.lab;
+    let (lab, limit) = (submission.lab, submission.limits.boot);
     let (kernel, word) = (machines.kernel(arch)?, machines.word(lab));
     grade.begin(&format!("the solution in a kernel, {arch}"));
-    if let Some(wrong) = kernel.check(lab, word)? {
+    if let Some(wrong) = kernel.check(lab, word, limit)? {
         grade.add(kernel_part, (0.0, kernel_most), wrong);
         grade.not_run(cost_part, cost_most, "first the kernel");
         return Ok(false);
     }
     grade.add(kernel_part, (kernel_most, kernel_most), "");
-    let cells = match kernel.cost(lab, word)? {
+    let cells = match kernel.cost(lab, word, limit)? {
         Ok(cells) => cells,
         Err(wrong) => {
             grade.add(cost_part, (0.0, cost_most), wrong);

@@ -1,21 +1,19 @@
 //! A lab's tests on the host, each in a process of its own with limits: a submission may loop, take
 //! all memory or overflow its stack.
-use super::list::Lab;
+use super::list::{ANSWER, FILES, Lab};
+use crate::build;
 use crate::workspace::{self, Temporary};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For all tests of one solution, of a CPU's time: on a busy computer they take longer, and count
-/// for as much.
-const LIMIT: Duration = Duration::from_secs(20);
 /// Of virtual memory, in kB.
 const MEMORY: u32 = 4 << 20;
 /// To build, with what is not the student's.
@@ -86,20 +84,61 @@ fn read(child: &mut Child, limit: Duration) -> Result<(Vec<String>, bool)> {
     }
 }
 
-/// One build at a time: the next submission's goes to the same files.
-static BUILDS: Mutex<()> = Mutex::new(());
+/// Where the student's files of each submission are compiled, one submission at a time. Paths of
+/// source files are in what the compiler keeps: each from another folder, all that stands above the
+/// crate `labs` would be built anew although one function changes.
+pub struct Place {
+    /// What `labs/build.rs` takes.
+    from: PathBuf,
+    /// Nobody else builds a lab while it is open: no thread of this process, and no other process.
+    _lock: File,
+}
 
-/// Has the builds for itself until the result is dropped.
-pub fn alone() -> MutexGuard<'static, ()> {
-    BUILDS.lock().unwrap_or_else(PoisonError::into_inner)
+impl Place {
+    /// Waits until it is free, and has the student's files of `from` there; with `answer`, those of
+    /// each lab are compiled from where they are.
+    pub fn with(from: &Path) -> Result<Place> {
+        let folder = folder();
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let lock = File::create(folder.join("lock")).context("cannot make the lock of labs")?;
+        lock.lock().context("cannot lock the builds of labs")?;
+        let answers = from == Path::new(ANSWER);
+        for file in FILES.iter().filter(|_| !answers) {
+            let path = from.join(file);
+            let text =
+                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            // What is the same keeps its time: cargo builds it again if that is a later one.
+            build::replace(&folder.join(file), &text)?;
+        }
+        Ok(Place {
+            from: if answers { from.to_owned() } else { folder },
+            _lock: lock,
+        })
+    }
+
+    /// For `LAB_FROM`.
+    pub fn from(&self) -> &Path {
+        &self.from
+    }
+}
+
+/// The folder of the files that are compiled.
+fn folder() -> PathBuf {
+    workspace::target().join("lab")
+}
+
+/// Text of the compiler or of a program, with the student's files as the student calls them.
+pub fn named(text: &str) -> String {
+    text.replace(&format!("{}/", folder().display()), "")
 }
 
 /// Builds a program of the host with the student's files of `from`, and keeps a copy of it; `Err`
 /// inside: what the compiler says.
 pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
-    let _alone = alone();
+    let place = Place::with(from)?;
     let mut command = Command::new("cargo");
-    command.current_dir(workspace::root()).env("LAB_FROM", from);
+    command.current_dir(workspace::root());
+    command.env("LAB_FROM", place.from());
     command.args(args);
     command.args(["--quiet", "--message-format=json-render-diagnostics"]);
     let done = run(&mut command, BUILD)?;
@@ -107,7 +146,7 @@ pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
         bail!("the build had not ended after {} s", BUILD.as_secs());
     }
     if done.success != Some(true) {
-        return Ok(Err(first_error(&done.errors)));
+        return Ok(Err(first_error(&named(&done.errors))));
     }
     let built = done
         .lines
@@ -116,7 +155,7 @@ pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
     let mut files = built.filter_map(|line| line["executable"].as_str().map(PathBuf::from));
     let built = files.next().context("cargo built no program")?;
     let program = Temporary::name("lab");
-    std::fs::copy(&built, program.path()).context("cannot copy a program")?;
+    fs::copy(&built, program.path()).context("cannot copy a program")?;
     Ok(Ok(Program(program)))
 }
 
@@ -151,11 +190,15 @@ impl Program {
 }
 
 /// The program with the tests of one solution.
-pub struct Host(Program);
+pub struct Host {
+    program: Program,
+    limit: Duration,
+}
 
 impl Host {
-    /// Builds it with the student's files of `from`; `Err` inside: what the compiler says.
-    pub fn build(lab: &Lab, from: &Path) -> Result<Result<Host, String>> {
+    /// Builds it with the student's files of `from`; `Err` inside: what the compiler says. All
+    /// tests of one solution may take `limit` of a CPU's time.
+    pub fn build(lab: &Lab, from: &Path, limit: Duration) -> Result<Result<Host, String>> {
         let answer = if lab.answer().exists() { ",answer" } else { "" };
         let features = format!("host,{}{answer}", lab.feature);
         let args = [
@@ -165,7 +208,7 @@ impl Host {
             "--features",
             &features,
         ];
-        Ok(program(from, &args)?.map(Host))
+        Ok(program(from, &args)?.map(|program| Host { program, limit }))
     }
 
     /// The tests that come with the lab, of the solution with this name.
@@ -180,7 +223,7 @@ impl Host {
 
     /// The broken solutions: name, and what is broken.
     pub fn mutants(&self) -> Result<Vec<(String, String)>> {
-        let done = self.0.run(&["mutants"], LIMIT)?;
+        let done = self.program.run(&["mutants"], self.limit)?;
         let lines = done
             .lines
             .iter()
@@ -192,7 +235,7 @@ impl Host {
     }
 
     fn tests(&self, args: &[&str]) -> Result<Vec<Ran>> {
-        let done = self.0.run(args, LIMIT)?;
+        let done = self.program.run(args, self.limit)?;
         let (mut ran, mut next, mut whole) = (Vec::<Ran>::new(), 0, false);
         for line in &done.lines {
             let Ok(line) = serde_json::from_str::<Value>(line) else {
@@ -215,7 +258,7 @@ impl Host {
         }
         if let Some(one) = ran.get_mut(next).filter(|_| !whole) {
             one.wrong = Some(match done.success {
-                None => format!("it had not ended after {} s", LIMIT.as_secs()),
+                None => format!("it had not ended after {} s", self.limit.as_secs()),
                 Some(_) => format!("it ended the program: {}", last_line(&done.errors)),
             });
         }

@@ -50,13 +50,16 @@ pub struct Points {
 /// All of them.
 pub const LABS: &[Lab] = &[ORDER, BUDDY, ANON, CONTPTE, FORK, OWNER, MREMAP, GATHER];
 
+/// About a second of a CPU. Each run makes the same choices: a grade does not depend on them.
+const TORTURE: &str = "torture --steps 2000 --seed 1";
+
 const ORDER: Lab = Lab {
     number: 1,
     title: "Which order: the policy of a fault",
     folder: "01-order",
     feature: "order",
     words: "",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 1,
     cost: &[("fault", &[4, 64, 2048])],
     points: Points {
@@ -74,7 +77,7 @@ const BUDDY: Lab = Lab {
     folder: "02-buddy",
     feature: "buddy",
     words: "",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 1,
     cost: &[("fault", &[4, 64]), ("dontneed", &[4, 64])],
     points: Points {
@@ -92,7 +95,7 @@ const ANON: Lab = Lab {
     folder: "03-anon",
     feature: "anon",
     words: "",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 1,
     cost: &[("fault", &[4, 64])],
     points: Points {
@@ -110,7 +113,7 @@ const CONTPTE: Lab = Lab {
     folder: "04-contpte",
     feature: "contpte",
     words: "",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 1,
     cost: &[("fault", &[64]), ("dontneed", &[64]), ("protect", &[4, 64])],
     points: Points {
@@ -129,7 +132,7 @@ const FORK: Lab = Lab {
     feature: "fork",
     // Else whole tables are shared.
     words: " fork=batch",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 2,
     cost: &[("fork", &[4, 64, 2048])],
     points: Points {
@@ -148,7 +151,7 @@ const OWNER: Lab = Lab {
     feature: "owner",
     // A fork that shares tables asks nobody who has the folios.
     words: " fork=batch",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 2,
     cost: &[
         ("fork", &[64]),
@@ -171,7 +174,7 @@ const MREMAP: Lab = Lab {
     folder: "07-mremap",
     feature: "mremap",
     words: "",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 1,
     cost: &[("mremap", &[4, 64, 2048])],
     points: Points {
@@ -189,7 +192,7 @@ const GATHER: Lab = Lab {
     folder: "08-gather",
     feature: "gather",
     words: "",
-    program: "torture 1",
+    program: TORTURE,
     cpus: 2,
     cost: &[("munmap", &[4]), ("dontneed", &[4, 64]), ("protect", &[4])],
     points: Points {

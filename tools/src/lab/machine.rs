@@ -1,6 +1,6 @@
 //! A solution in the simulated machine, and in a kernel on QEMU: whether nothing is wrong there,
 //! and what it costs.
-use super::host::{self, Program};
+use super::host::{self, Place, Program};
 use super::list::Lab;
 use super::points;
 use crate::arch::Arch;
@@ -19,8 +19,6 @@ use std::time::Duration;
 
 /// For the walks in the simulated machine, of a CPU.
 const WALKS: Duration = Duration::from_secs(200);
-/// For one boot, of a CPU.
-const BOOT: Duration = Duration::from_secs(120);
 
 /// The simulated machine and the kernels with the code of one lab or several, of which each runs
 /// one at a time. They are built when they are asked for first.
@@ -56,10 +54,11 @@ impl<'a> Machines<'a> {
     }
 
     /// Random walks of the model with a lab's code, on one format of page tables; the first wrong
-    /// step in words, and the shortest way to it.
-    pub fn walks(&self, lab: &Lab, arch: Arch) -> Result<Option<String>> {
+    /// step in words, and the shortest way to it. There are `cases` of each kind, or as many as the
+    /// model has.
+    pub fn walks(&self, lab: &Lab, arch: Arch, cases: Option<u32>) -> Result<Option<String>> {
         if let Some(others) = self.others {
-            return others.walks(lab, arch);
+            return others.walks(lab, arch, cases);
         }
         let features = format!("--features={}", self.features());
         let build = [
@@ -74,8 +73,10 @@ impl<'a> Machines<'a> {
             Err(error) => return Ok(Some(error.clone())),
         };
         let test = format!("play::lab::{arch}");
-        let word = self.word(lab);
-        let done = program.run_with(&[("LAB", word)], &[&test, "--exact"], WALKS)?;
+        let cases = cases.map(|cases| cases.to_string());
+        let mut variables = vec![("LAB", self.word(lab))];
+        variables.extend(cases.as_deref().map(|cases| ("LAB_CASES", cases)));
+        let done = program.run_with(&variables, &[&test, "--exact"], WALKS)?;
         Ok(match done.success {
             Some(true) => None,
             Some(false) => Some(shortest(&done.lines)),
@@ -122,7 +123,8 @@ fn shortest(lines: &[String]) -> String {
         .iter()
         .take_while(|line| !line.starts_with("note:"))
         .take(40);
-    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+    let lines = lines.map(|line| format!("{}\n", line.trim_end()));
+    host::named(&lines.collect::<String>())
 }
 
 /// A kernel with solutions.
@@ -136,8 +138,8 @@ pub struct Kernel {
 impl Kernel {
     fn build(features: &str, from: &Path, arch: Arch) -> Result<Kernel> {
         let folder = Temporary::folder("lab")?;
-        let _alone = host::alone();
-        let built = build::of_labs(arch, features, from, folder.path())?;
+        let place = Place::with(from)?;
+        let built = build::of_labs(arch, features, place.from(), folder.path())?;
         Ok(Kernel {
             arch,
             built,
@@ -145,28 +147,30 @@ impl Kernel {
         })
     }
 
-    /// Runs the lab's program, with the switch `lab` set to a word; what went wrong.
-    pub fn check(&self, lab: &Lab, word: &str) -> Result<Option<String>> {
+    /// Runs the lab's program, with the switch `lab` set to a word, for `limit` of a CPU's time at
+    /// most; what went wrong.
+    pub fn check(&self, lab: &Lab, word: &str, limit: Duration) -> Result<Option<String>> {
         // With all folio sizes: else there is nothing to choose.
         let words = format!("lab={word}{} thp_anon=16K-2M:always", lab.words);
         let mut machine = bench::of_quire(self.arch, &self.built, "1G", &words, lab.program);
         machine.smp = lab.cpus;
-        let boot = boot(machine)?;
+        let boot = boot(machine, limit)?;
         Ok(match boot.end {
             End::Status(0) => None,
             end => Some(why(&boot.text, end)),
         })
     }
 
-    /// Instructions and counters of the lab's operations, or why there are none.
-    pub fn cost(&self, lab: &Lab, word: &str) -> Result<Result<Cells, String>> {
+    /// Instructions and counters of the lab's operations, of which each may take `limit` of a CPU's
+    /// time, or why there are none.
+    pub fn cost(&self, lab: &Lab, word: &str, limit: Duration) -> Result<Result<Cells, String>> {
         let mut cells = Cells::new();
         let words = format!("lab={word}{}", lab.words);
         for (op, sizes) in lab.cost {
             for kb in *sizes {
                 let program = format!("bench --op {op} --size {kb}");
                 let machine = bench::of_quire(self.arch, &self.built, "1G", &words, &program);
-                let boot = boot(machine)?;
+                let boot = boot(machine, limit)?;
                 match bench::cells::parse(&boot.text) {
                     Ok(some) => cells.extend(some),
                     Err(_) => return Ok(Err(why(&boot.text, boot.end))),
@@ -177,15 +181,17 @@ impl Kernel {
     }
 }
 
-/// Boots, and waits for the end: what else the computer does meanwhile is not the student's fault.
-fn boot(mut machine: Machine) -> Result<console::Boot> {
-    machine.cpu_time = Some(BOOT);
+/// Boots, and waits for the end, for `limit` of a CPU's time: what else the computer does meanwhile
+/// is not the student's fault.
+fn boot(mut machine: Machine, limit: Duration) -> Result<console::Boot> {
+    machine.cpu_time = Some(limit);
     let silence = console::SILENCE * 10;
-    console::watch_patiently(&machine, BOOT * host::PATIENCE, silence, |_| {})
+    console::watch_patiently(&machine, limit * host::PATIENCE, silence, |_| {})
 }
 
 /// The kernel's own words for an end, or how it ended.
 fn why(console: &str, end: End) -> String {
+    let console = host::named(console);
     let panic = console
         .lines()
         .find_map(|line| line.strip_prefix("quire: kernel panic: "));

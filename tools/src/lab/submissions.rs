@@ -1,5 +1,5 @@
 //! Many students: `./run.sh lab collect` and `./run.sh lab grade`.
-use super::grade::{self, Submission};
+use super::grade::{self, Limits, Submission};
 use super::handout::{self, Files, OF};
 use super::list::{self, FILES, Lab};
 use super::points::Grade;
@@ -89,6 +89,7 @@ pub fn grade_all(args: &GradeArgs) -> Result<u8> {
             seed: args.seed,
             bless: false,
             live: false,
+            limits: Limits::OF_GRADES,
         })
     });
     let mut rows = Vec::new();

@@ -10,8 +10,8 @@ use anyhow::Result;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(180);
-/// A third of what `user.ARCH.abuse.torture` has.
-const TORTURE: &str = "quiet quire.noinput -- torture 20";
+/// A third of what `user.ARCH.smp4.abuse.torture` has.
+const TORTURE: &str = "quiet quire.noinput -- torture --steps 2700 --seed 3";
 /// A CPU that serves no interrupt any more, beside a program that does not end.
 const HANG: &str = "quiet quire.noinput quire.crash=hang -- sh -c \"sleep 100\"";
 

@@ -29,7 +29,12 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "fuzz",
-        run: "fuzz --seed 5 --calls 300000",
+        run: "fuzz --seed 5 --calls 60000",
+        mem: "256M",
+    },
+    Case {
+        name: "fuzz_long",
+        run: "fuzz --seed 6 --calls 300000",
         mem: "256M",
     },
     Case {

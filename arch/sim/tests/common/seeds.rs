@@ -28,12 +28,14 @@ pub fn each(fixed: u64, test: impl Fn(u64)) {
     println!("{rounds} seeds");
 }
 
+/// A number of the environment.
+pub fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse::<u64>();
+    Some(number.unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+}
+
 fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
-    let number = |name| {
-        let text = std::env::var(name).ok()?;
-        let number = text.parse::<u64>();
-        Some(number.unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
-    };
     let end = number("SEED_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
     let new = std::iter::from_fn(move || {
         let seed = RandomState::new().hash_one(0) >> 32;

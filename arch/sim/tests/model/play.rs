@@ -214,14 +214,17 @@ play! {
 mod lab {
     use super::*;
 
-    /// `LAB` names the lab where several are built in.
+    /// `LAB` names the lab where several are built in; with `LAB_CASES` there are so many of each
+    /// kind.
     fn walks<F: PteFormat>() {
         let lab = std::env::var("LAB").unwrap_or_else(|_| "on".to_owned());
         let words = format!("lab={lab}");
+        let cases = seeds::number("LAB_CASES").map(|cases| cases as u32);
         seeds::each(0x52, |seed| {
-            WALKS[..2]
-                .iter()
-                .for_each(|walk| walk.play::<F>(seed, &words))
+            for walk in &WALKS[..2] {
+                let cases = cases.unwrap_or(walk.cases);
+                Walk { cases, ..*walk }.play::<F>(seed, &words);
+            }
         });
     }
     #[test]

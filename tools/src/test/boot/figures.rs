@@ -29,7 +29,7 @@ const TESTS: [Test; 11] = [
         same_figures(arch, built, 1, "quiet -- memtour")
     }),
     ("same_figures_on_four_cpus", |arch, built| {
-        same_figures(arch, built, 4, "quiet -- torture 1")
+        same_figures(arch, built, 4, "quiet -- torture --steps 2000 --seed 1")
     }),
     ("budget", boot_budget),
     ("costs", costs),

@@ -6,7 +6,7 @@ use super::{Job, console};
 use crate::arch::Arch;
 use crate::build;
 use crate::guest::End;
-use crate::lab::{self, ANSWER, Host, LABS, Lab, Machines, Submission};
+use crate::lab::{self, ANSWER, Host, LABS, Lab, Limits, Machines, Submission};
 use crate::qemu::Machine;
 use crate::test::outcome::Outcome;
 use crate::workspace::{self, Temporary};
@@ -15,6 +15,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+/// A student's, with fewer walks: an answer is broken in any of them, or in none of many more.
+const LIMITS: Limits = Limits {
+    walks: Some(20),
+    ..Limits::OF_GRADES
+};
 /// For the boot of a handout.
 const BOOT: Duration = Duration::from_secs(60);
 
@@ -80,6 +85,7 @@ fn submission<'a>(lab: &'a Lab, from: &'a Path, arches: &'a [Arch]) -> Submissio
         seed: 7,
         bless: false,
         live: false,
+        limits: LIMITS,
     }
 }
 
@@ -95,7 +101,7 @@ fn skeleton(lab: &Lab) -> Result<()> {
 
 /// Each broken solution fails a test that comes with the lab, and one of the answer's.
 fn broken(lab: &Lab) -> Result<()> {
-    let host = match Host::build(lab, &lab.answer())? {
+    let host = match Host::build(lab, &lab.answer(), LIMITS.tests)? {
         Ok(host) => host,
         Err(error) => anyhow::bail!("{error}"),
     };
@@ -159,7 +165,7 @@ fn handout(arch: Arch) -> Result<()> {
     );
     let built = build::elsewhere(arch, &checkout, &folder.path().join("target"))?;
     let mut machine = Machine::new(arch, built.image);
-    machine.command_line = "quiet -- torture 1".to_owned();
+    machine.command_line = "quiet -- torture --steps 2000 --seed 1".to_owned();
     let boot = console::boot(&machine, BOOT)?;
     ensure!(boot.end == End::Status(0), "{:?}\n{}", boot.end, boot.text);
     Ok(())

@@ -46,9 +46,11 @@ const NAMES: [&str; 17] = [
     "processes ended",
 ];
 
-/// Bytes of a seat: the steps, then a word for each [`Op`].
+/// Bytes of a seat: the steps, then a word for each [`Op`], and the last one: whether it has made
+/// all of its turns.
 const SEAT: usize = 256;
-const _: () = assert!((1 + NAMES.len()) * 8 <= SEAT);
+const FINISHED: usize = SEAT - 8;
+const _: () = assert!((1 + NAMES.len()) * 8 <= FINISHED);
 
 /// The seats of all threads.
 #[derive(Clone, Copy)]
@@ -82,6 +84,17 @@ impl Seat {
     }
     pub fn steps(self) -> u64 {
         mem::load(self.0)
+    }
+    /// The thread has made its last turn of this round.
+    pub fn finish(self) {
+        mem::store(self.0 + FINISHED, 1);
+    }
+    pub fn is_finished(self) -> bool {
+        mem::load(self.0 + FINISHED) != 0
+    }
+    /// Before the next round.
+    pub fn begin(self) {
+        mem::store(self.0 + FINISHED, 0);
     }
     /// One step in which `op` was done.
     pub fn count(self, op: Op) {

@@ -1,12 +1,14 @@
-//! `torture [SECONDS] [--seed N] [--processes N] [--threads N] [--plays A,B] [--stall SECONDS]`:
-//! processes and threads that change the same memory on all CPUs, at random. Every word says which
-//! thread may have written it: a word that no thread can have written, an access that succeeds or
-//! traps against the rights, a process that ends in another way than it was meant to, or a thread
-//! that stands still ends the program with status 1, and is printed.
+//! `torture [SECONDS | --steps N] [--seed N] [--processes N] [--threads N] [--plays A,B]
+//! [--stall SECONDS]`: processes and threads that change the same memory on all CPUs, at random,
+//! for so long or for so many steps. Every word says which thread may have written it: a word that
+//! no thread can have written, an access that succeeds or traps against the rights, a process that
+//! ends in another way than it was meant to, or a thread that stands still ends the program with
+//! status 1, and is printed.
 //!
 //! The plays, of which each process has one: `arena` ([`arena`]), `race` ([`race`]), `ring`
-//! ([`ring`]), `ends` ([`ends`]). The seed makes the same choices in each thread; how the threads
-//! meet is up to the kernel.
+//! ([`ring`]), `ends` ([`ends`]). A step is a turn of each thread in a race; turns of the others
+//! take longer, and count for more steps. The seed makes the same choices in each thread; how the
+//! threads meet is up to the kernel, and the same where its clock counts instructions.
 mod arena;
 mod board;
 mod ends;
@@ -18,8 +20,9 @@ mod ring;
 mod watch;
 
 use board::Board;
-use play::Part;
+use play::{Part, Until};
 use race::Memory;
+use std::fmt;
 use std::process::exit;
 use userland::counters::{free_frames, on_quire};
 use userland::random::Random;
@@ -42,6 +45,18 @@ const PLAYS: [(&str, Play); 4] = [
     ("ends", Play::Ends),
 ];
 
+impl Play {
+    /// Steps that a turn counts for: as many of a race as take as much time, about.
+    fn steps(self) -> u64 {
+        match self {
+            Play::Race => 1,
+            Play::Arena => 30,
+            Play::Ring => 40,
+            Play::Ends => 180,
+        }
+    }
+}
+
 /// Threads of one process: as many as a page of the arena has words for.
 const MOST_THREADS: u64 = 64;
 /// Parts of the run: what is lost in each of them is a leak.
@@ -49,8 +64,34 @@ const ROUNDS: u64 = 3;
 /// Frames that each round may keep: of processes that the kernel frees late.
 const SLACK: u64 = 8;
 
+/// How long the run is.
+#[derive(Clone, Copy)]
+enum Length {
+    Seconds(u64),
+    Steps(u64),
+}
+
+impl Length {
+    /// When the threads of a play end in the round that begins now.
+    fn until(self, play: Play) -> Until {
+        match self {
+            Length::Seconds(s) => Until::Time(time::now() + s * 1_000_000_000 / ROUNDS),
+            Length::Steps(n) => Until::Turns((n / ROUNDS / play.steps()).max(1)),
+        }
+    }
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Length::Seconds(s) => write!(f, "{s} s"),
+            Length::Steps(n) => write!(f, "{n} steps"),
+        }
+    }
+}
+
 struct Options {
-    seconds: u64,
+    length: Length,
     seed: u64,
     processes: u64,
     threads: u64,
@@ -61,7 +102,7 @@ struct Options {
 fn usage(why: &str) -> ! {
     eprintln!("torture: {why}");
     eprintln!(
-        "usage: torture [SECONDS] [--seed N] [--processes N] [--threads N] \
+        "usage: torture [SECONDS | --steps N] [--seed N] [--processes N] [--threads N] \
          [--plays arena,race,ring,ends] [--stall SECONDS]"
     );
     exit(2);
@@ -85,7 +126,7 @@ fn plays(text: &str) -> Vec<Play> {
 
 fn options() -> Options {
     let mut options = Options {
-        seconds: 5,
+        length: Length::Seconds(5),
         seed: random_seed().unwrap_or(1),
         processes: PLAYS.len() as u64,
         threads: 4,
@@ -101,6 +142,7 @@ fn options() -> Options {
                 .unwrap_or_else(|| usage(&format!("{word} of what?")))
         };
         match word.as_str() {
+            "--steps" => options.length = Length::Steps(number(&value())),
             "--seed" => options.seed = number(&value()),
             "--processes" => options.processes = number(&value()),
             "--threads" => options.threads = number(&value()),
@@ -108,7 +150,7 @@ fn options() -> Options {
             "--stall" => options.stall = number(&value()),
             // After exec.
             ends::EXEC => exit(number(&value()) as i32),
-            seconds => options.seconds = number(seconds),
+            seconds => options.length = Length::Seconds(number(seconds)),
         }
     }
     let all = options.processes.saturating_mul(options.threads);
@@ -152,8 +194,8 @@ fn round(options: &Options, board: Board, random: &mut Random) -> Result<bool> {
     let (threads, memory) = (options.threads as usize, Memory::new()?);
     let pages = arena::pages()? / options.processes as usize;
     let seats = options.processes as usize * threads;
+    let mut jolts = Random::new(random.bits());
     let mut watch = Watch::new(board, seats, options.stall);
-    let end = time::now() + options.seconds * 1_000_000_000 / ROUNDS;
     for n in 0..options.processes as usize {
         let play = options.plays[n % options.plays.len()];
         let part = Part {
@@ -161,14 +203,15 @@ fn round(options: &Options, board: Board, random: &mut Random) -> Result<bool> {
             first: n * threads,
             threads,
             seed: random.bits(),
-            end,
+            until: options.length.until(play),
         };
         let moving = if play == Play::Ends { 1 } else { threads };
         watch.start(format!("{play:?}"), part.first..part.first + moving, || {
             work(play, &part, options, memory, pages);
         })?;
     }
-    let good = watch.wait(random);
+    // Numbers of its own: how often it draws is up to the clock.
+    let good = watch.wait(&mut jolts);
     memory.close()?;
     Ok(good)
 }
@@ -190,9 +233,9 @@ fn run(options: &Options, board: Board) -> Result<Option<Vec<u64>>> {
 
 fn main() {
     let options = options();
-    let (seed, seconds) = (options.seed, options.seconds);
+    let (seed, length) = (options.seed, options.length);
     let (processes, threads) = (options.processes, options.threads);
-    println!("torture: seed {seed}, {processes} processes, {threads} threads each, {seconds} s");
+    println!("torture: seed {seed}, {processes} processes, {threads} threads each, {length}");
     let seats = (processes * threads) as usize;
     let done = Board::new(seats).and_then(|board| {
         let lost = run(&options, board)?;

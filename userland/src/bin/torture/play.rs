@@ -4,6 +4,15 @@ use crate::page::Stamp;
 use userland::random::Random;
 use userland::sys::{proc, time};
 
+/// When the threads of a process end.
+#[derive(Clone, Copy)]
+pub enum Until {
+    /// At this time of the monotonic clock, in nanoseconds.
+    Time(u64),
+    /// After so many turns of each.
+    Turns(u64),
+}
+
 /// What a process of the run has to do.
 pub struct Part {
     pub board: Board,
@@ -11,8 +20,7 @@ pub struct Part {
     pub first: usize,
     pub threads: usize,
     pub seed: u64,
-    /// When to end, on the monotonic clock.
-    pub end: u64,
+    pub until: Until,
 }
 
 /// One thread of a process.
@@ -23,7 +31,7 @@ pub struct Player {
     pub place: usize,
     pub seat: Seat,
     pub random: Random,
-    end: u64,
+    until: Until,
     /// The process that writes.
     process: u32,
     written: u32,
@@ -48,7 +56,7 @@ impl Part {
             place,
             seat: self.board.seat(place),
             random: Random::new(self.seed + place as u64),
-            end: self.end,
+            until: self.until,
             process: proc::getpid() as u32,
             written: 0,
         }
@@ -56,9 +64,20 @@ impl Part {
 }
 
 impl Player {
-    /// Whether there is time left.
-    pub fn goes_on(&self) -> bool {
-        time::now() < self.end
+    /// Whether there is another turn.
+    pub fn goes_on(&mut self) -> bool {
+        let goes_on = match &mut self.until {
+            Until::Time(end) => time::now() < *end,
+            Until::Turns(0) => false,
+            Until::Turns(left) => {
+                *left -= 1;
+                true
+            }
+        };
+        if !goes_on {
+            self.seat.finish();
+        }
+        goes_on
     }
 
     /// Continues in a forked child; the child's process number.

@@ -51,6 +51,7 @@ impl Watch {
 
     /// Starts a process in a group of its own.
     pub fn start(&mut self, name: String, seats: Range<usize>, run: impl FnOnce()) -> Result<()> {
+        seats.clone().for_each(|seat| self.board.seat(seat).begin());
         match proc::fork()? {
             Fork::Child => {
                 let _ = proc::setpgid(0, 0);
@@ -117,14 +118,18 @@ impl Watch {
         good
     }
 
-    /// Whether every thread has made a step lately.
+    /// Whether every thread has made a step lately. One that has made its last waits for the others
+    /// of its process, and when all have, the process ends.
     fn all_move(&mut self) -> bool {
         let now = time::now();
         let mut good = true;
         for worker in &self.workers {
+            let finished = |seat| self.board.seat(seat).is_finished();
+            let all_have = worker.seats.clone().all(finished);
             for seat in worker.seats.clone() {
+                let waits = finished(seat) && !all_have;
                 let (last, number) = (&mut self.steps[seat], self.board.seat(seat).steps());
-                if number != last.number {
+                if number != last.number || waits {
                     *last = Step { number, at: now };
                 } else if now - last.at > self.stall {
                     let thread = seat - worker.seats.start;

@@ -12,7 +12,7 @@ use userland::sys::proc::{self, Fork, Status};
 
 /// What a child does before it ends.
 const CHILD_STEPS: u64 = 4;
-/// Steps of a player between two crowds, about.
+/// Turns of a player between two crowds.
 const CROWD: u64 = 2000;
 
 pub struct Player<'a> {
@@ -20,30 +20,39 @@ pub struct Player<'a> {
     thread: play::Player,
     lineage: Lineage,
     seat: Seat,
-    crowds: bool,
+    /// Turns until this one crowds memory, where it may. The first number is the first that it
+    /// draws: it does not depend on what others do.
+    until_crowd: Option<u64>,
 }
 
 /// The slots that a step holds: one or two.
 type Held<'a> = Vec<MutexGuard<'a, Slot>>;
 
 impl<'a> Player<'a> {
-    pub fn new(arena: &'a Arena, thread: play::Player) -> Player<'a> {
+    pub fn new(arena: &'a Arena, mut thread: play::Player) -> Player<'a> {
+        let crowds = arena.alone && crowd::allowed();
         Player {
+            until_crowd: crowds.then(|| thread.random.below(CROWD)),
             arena,
             seat: thread.seat,
             thread,
             lineage: Lineage::first(),
-            crowds: arena.alone && crowd::allowed(),
         }
     }
 
-    /// Plays until the time is over.
+    /// Plays until the end.
     pub fn play(&mut self) {
         while self.thread.goes_on() {
-            if self.crowds && self.thread.random.one_in(CROWD) {
-                self.crowd();
-            } else {
-                self.work();
+            match &mut self.until_crowd {
+                Some(0) => {
+                    self.until_crowd = Some(CROWD);
+                    self.crowd();
+                }
+                Some(turns) => {
+                    *turns -= 1;
+                    self.work();
+                }
+                None => self.work(),
             }
         }
     }

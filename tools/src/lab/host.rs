@@ -162,6 +162,7 @@ impl Host {
             "build",
             "--package=labs",
             "--bin=lab",
+            "--no-default-features",
             "--features",
             &features,
         ];

@@ -28,9 +28,13 @@ pub mod install;
 pub mod iso;
 pub mod lab;
 pub mod limine;
+#[cfg(test)]
+mod links;
 pub mod linux;
 pub mod media;
 pub mod packages;
+#[cfg(test)]
+mod pages;
 pub mod picture;
 pub mod play;
 pub mod profile;
@@ -45,6 +49,8 @@ pub mod sdcard;
 pub mod seeds;
 pub mod sweep;
 pub mod symbols;
+#[cfg(test)]
+mod tables;
 pub mod test;
 pub mod words;
 pub mod workers;

@@ -10,6 +10,8 @@ pub mod counters;
 pub mod harness;
 pub mod invariants;
 pub mod marks;
+#[cfg(all(test, target_os = "linux"))]
+mod on_linux;
 pub mod random;
 pub mod readings;
 pub mod replay;

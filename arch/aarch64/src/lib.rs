@@ -1,7 +1,7 @@
 //! The aarch64 machine: QEMU's `virt`, Raspberry Pi boards, and others with a GIC, a PL011 and a
 //! device tree. The page-table format ([`pte`]), the operands of TLBI ([`tlbi`]), what all CPUs
 //! have ([`least`]) and the readers of the device tree ([`board`], [`fdt`]) are pure functions,
-//! compiled and tested on every host; [`machine`] exists only on the machine.
+//! compiled and tested on every host; [`machine`] only for the kernel.
 #![no_std]
 // Each unsafe block has a SAFETY line.
 #![allow(unsafe_code)]
@@ -14,5 +14,5 @@ pub mod least;
 pub mod pte;
 pub mod tlbi;
 
-#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+#[cfg(all(target_arch = "aarch64", feature = "machine"))]
 pub mod machine;

@@ -12,7 +12,7 @@ pub mod acpi;
 pub mod cmdline;
 pub mod cpus;
 mod framebuffer;
-#[cfg(target_os = "none")]
+#[cfg(feature = "machine")]
 pub mod limine;
 pub mod memory;
 pub mod online;

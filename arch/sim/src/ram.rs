@@ -2,6 +2,7 @@
 
 use mm::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use zerocopy::FromZeros;
 
 const WORDS: usize = PAGE_SIZE as usize / 8;
 
@@ -20,7 +21,9 @@ impl Ram {
         Ram {
             first,
             parts,
-            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            // The host makes a page of it when it is first touched: most tests touch few.
+            words: AtomicU64::new_vec_zeroed(words)
+                .expect("the host has no memory for so much RAM"),
         }
     }
     /// Whether the frame exists.

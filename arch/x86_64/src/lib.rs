@@ -1,6 +1,6 @@
 //! The x86_64 machine. The page-table format ([`pte`]), the slot of a far screen ([`far`]), what
 //! all CPUs have ([`least`]) and the requests of a TLB shootdown ([`shootdown`]) are compiled and
-//! tested on every host; [`machine`] exists only on the machine.
+//! tested on every host; [`machine`] only for the kernel.
 //!
 //! Manuals: "SDM" is Intel's Software Developer's Manual, "APM" AMD's Architecture Programmer's
 //! Manual; PVH is Xen's "x86/HVM direct boot ABI".
@@ -17,5 +17,5 @@ pub mod least;
 pub mod pte;
 pub mod shootdown;
 
-#[cfg(all(target_arch = "x86_64", target_os = "none"))]
+#[cfg(all(target_arch = "x86_64", feature = "machine"))]
 pub mod machine;

@@ -35,7 +35,6 @@ pub use apart::Apart;
 pub use bit::{BitGuard, Turns};
 pub use contention::{Contention, contention, forget_contention};
 pub use ranks::held;
-#[cfg(target_os = "none")]
 pub use ranks::set_cpu;
 pub use rendezvous::Rendezvous;
 pub use shape::{ReadGuard, Reader, Shape, WriteGuard};

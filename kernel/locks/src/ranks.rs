@@ -65,10 +65,13 @@ mod cpu {
     }
     /// Threads count as one CPU.
     pub const CPUS: usize = 1;
+    /// For the kernel where it is only checked: threads need no such functions.
+    pub fn set_cpu(_id: fn() -> usize, _spin: fn(u8, u64)) {}
     pub fn cpu_id() -> usize {
         0
     }
 }
+pub use cpu::set_cpu;
 pub(crate) use cpu::{CPUS, cpu_id, spin};
 
 #[cfg(target_os = "none")]
@@ -116,5 +119,3 @@ mod cpu {
         }
     }
 }
-#[cfg(target_os = "none")]
-pub use cpu::set_cpu;

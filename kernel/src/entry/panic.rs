@@ -19,7 +19,9 @@ const LOG_BYTES: usize = 1024;
 /// ends it.
 static PANICKING: AtomicBool = AtomicBool::new(false);
 
-#[panic_handler]
+// A host on which the kernel is only checked has std's.
+#[cfg_attr(target_os = "none", panic_handler)]
+#[cfg_attr(not(target_os = "none"), expect(dead_code, reason = "std's is called"))]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let stopped = enter();
     let _ = match info.location() {

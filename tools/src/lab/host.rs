@@ -205,6 +205,7 @@ impl Host {
             "build",
             "--package=labs",
             "--bin=lab",
+            "--no-default-features",
             "--features",
             &features,
         ];

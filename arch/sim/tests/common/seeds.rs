@@ -12,8 +12,18 @@ const SHRINK: u32 = 400;
 
 /// Runs a test once for each seed; a failure says how to repeat it.
 pub fn each(fixed: u64, test: impl Fn(u64)) {
+    run_each(std::iter::once(fixed).chain(number("SEED")), test);
+}
+
+/// The same for a test that costs too much for two: `SEED` takes the place of the fixed one.
+#[allow(dead_code, reason = "most tests are cheap")]
+pub fn each_instead(fixed: u64, test: impl Fn(u64)) {
+    run_each(std::iter::once(number("SEED").unwrap_or(fixed)), test);
+}
+
+fn run_each(first: impl Iterator<Item = u64>, test: impl Fn(u64)) {
     let mut rounds = 0;
-    for seed in seeds(fixed) {
+    for seed in first.chain(new()) {
         if let Err(why) = catch_unwind(AssertUnwindSafe(|| test(seed))) {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or_default();
@@ -28,23 +38,23 @@ pub fn each(fixed: u64, test: impl Fn(u64)) {
     println!("{rounds} seeds");
 }
 
-/// A number of the environment.
+/// The number in an environment variable.
 pub fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    let number = text.parse::<u64>();
+    let number = text.parse();
     Some(number.unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
 }
 
-fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
+/// New seeds for `SEED_SECONDS`.
+fn new() -> impl Iterator<Item = u64> {
     let end = number("SEED_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let new = std::iter::from_fn(move || {
+    std::iter::from_fn(move || {
         let seed = RandomState::new().hash_one(0) >> 32;
         (Instant::now() < end?).then(|| {
             println!("seed {seed}");
             seed
         })
-    });
-    std::iter::once(fixed).chain(number("SEED")).chain(new)
+    })
 }
 
 /// Runs a test on random cases of one seed.

@@ -1,12 +1,12 @@
-//! Tables in docs/ that are written from the kernel's own. `WRITE_DOCS=1 cargo test -p tools --test
-//! tables` writes them; without it the pages must be as they would be written.
+//! Tables in docs/ that are written from the kernel's own. `WRITE_DOCS=1 cargo test -p tools
+//! tables::` writes them; without it the pages must be as they would be written.
+use crate::bench::floor;
 use mm::mutant::Mutant;
 use std::fs;
 use std::path::{Path, PathBuf};
 use switches::{Pairs, Switch};
-use tools::bench::floor;
 
-const BEGIN: &str = "<!-- written by tools/tests/tables.rs from ";
+const BEGIN: &str = "<!-- written by tools/src/tables.rs from ";
 const END: &str = "<!-- end -->\n";
 
 /// Compares the parts of a page between `BEGIN source` and `END` with the tables that should be
@@ -24,7 +24,7 @@ fn page(name: &str, tables: &[(&str, String)]) {
     if std::env::var_os("WRITE_DOCS").is_some() {
         fs::write(&path, new).expect("the page can be written");
     } else {
-        let how = "write it with WRITE_DOCS=1 cargo test -p tools --test tables";
+        let how = "write it with WRITE_DOCS=1 cargo test -p tools tables::";
         assert!(old == new, "docs/{name} is not what its tables say: {how}");
     }
 }

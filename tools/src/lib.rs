@@ -30,6 +30,7 @@ pub mod lab;
 pub mod limine;
 pub mod linux;
 pub mod media;
+pub mod meter;
 pub mod packages;
 pub mod picture;
 pub mod play;

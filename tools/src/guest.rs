@@ -1,10 +1,12 @@
-//! A machine that runs: its console, its time limit and how it ends.
+//! A machine that runs: its console, its limits and how it ends.
 use crate::arch::Arch;
+use crate::meter::{self, Meter, Spent};
 use crate::qemu::{Console, Files, Firmware, Loader, Machine};
 use crate::raspi::Chosen;
 use crate::workspace::Temporary;
 use crate::{firmware, iso, limine};
 use anyhow::{Context, Result};
+use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::fs;
 use std::io::{Read, Write};
@@ -47,7 +49,7 @@ pub enum Event {
     Output(Vec<u8>),
     /// It is over.
     Ended(End),
-    /// Nothing happened until the given instant.
+    /// Nothing happened until the given instant, or until the limit.
     Nothing,
 }
 
@@ -55,6 +57,9 @@ enum Raw {
     Output(Vec<u8>),
     Ended(Option<ExitStatus>),
 }
+
+/// Bytes that a guest may print while nobody reads them.
+const PIPE: usize = 1 << 20;
 
 /// The right to run, for as long as it is kept: shared with other machines, or of one that is to be
 /// alone. A thread has one machine at a time.
@@ -81,6 +86,8 @@ pub struct Guest {
     _place: Place,
     arch: Arch,
     pid: Pid,
+    cpus: u32,
+    meter: Meter,
     status: PathBuf,
     /// Kept for QEMU.
     _files: [Option<Temporary>; 2],
@@ -139,6 +146,11 @@ impl Guest {
             // It may have ended already.
             let _ = prlimit(Some(pid), Resource::Cpu, Rlimit { current, maximum });
         }
+        if let Some(stdout) = &child.stdout {
+            // While this program is stopped the guest goes on, and its serial line waits for room
+            // for a second or two only. The system may not grant it.
+            let _ = fcntl_setpipe_size(stdout, PIPE);
+        }
         let keys = child.stdin.take();
         let errors = child.stderr.take().map(|mut stderr| {
             std::thread::spawn(move || {
@@ -154,6 +166,8 @@ impl Guest {
             _place: place,
             arch: machine.arch,
             pid,
+            cpus: machine.smp,
+            meter: Meter::new(pid),
             status,
             _files: [disk, tree],
             events,
@@ -191,6 +205,26 @@ impl Guest {
             Ok(Raw::Ended(status)) => Event::Ended(self.end(status)),
             Err(RecvTimeoutError::Timeout) => Event::Nothing,
             Err(RecvTimeoutError::Disconnected) => Event::Ended(End::Failed),
+        }
+    }
+
+    /// What it has spent when it has spent `more` from now on; each of its CPUs may use the CPU time.
+    pub fn limit(&mut self, more: impl Into<Spent>) -> Spent {
+        self.meter.spent().after(more.into(), self.cpus)
+    }
+
+    /// The next event; [`Event::Nothing`] when one of the limits is reached, as [`Guest::limit`]
+    /// gives them.
+    pub fn next_within(&mut self, limits: &[Spent]) -> Event {
+        loop {
+            let spent = self.meter.spent();
+            if limits.iter().any(|limit| spent.is_over(limit)) {
+                return Event::Nothing;
+            }
+            match self.next(Some(Instant::now() + meter::STEP)) {
+                Event::Nothing => {}
+                event => return event,
+            }
         }
     }
 

@@ -32,6 +32,7 @@ pub mod limine;
 mod links;
 pub mod linux;
 pub mod media;
+pub mod meter;
 pub mod packages;
 #[cfg(test)]
 mod pages;

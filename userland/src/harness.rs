@@ -1,8 +1,10 @@
 //! A harness of isolated tests: each runs in a child process of its own with a deadline, and its
 //! outcome is a line of KTAP 1. A crash, a hang or leaked frames fail that test only.
 use crate::counters::{figure, free_frames, on_quire};
+use crate::listen;
 use crate::stretch::Record;
-use crate::sys::{Errno, call, file, proc, sig, time};
+use crate::sys::time::{self, Running};
+use crate::sys::{Errno, call, file, proc, sig};
 use ktap::{Line, Note, TestResult};
 use std::fmt::Display;
 use std::panic::Location;
@@ -119,7 +121,7 @@ pub fn need<T>(result: crate::sys::Result<T>, what: &str) -> Result<T, Stop> {
 
 /// Options of a run.
 pub struct RunOptions {
-    /// Seconds a test may take.
+    /// Seconds a test may take; fewer, a minute, while the machine has nothing to do.
     pub timeout: u64,
     /// Names, or patterns of names, that are not run because this is an emulator and no kernel.
     pub skip: &'static [&'static str],
@@ -248,7 +250,7 @@ pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
     let _ = file::close(tell);
     // Also by the parent, so that the group exists when it is killed.
     let _ = proc::setpgid(pid, pid);
-    let said = listen(hear, options.timeout);
+    let said = listen::listen(hear, options.timeout);
     let _ = file::close(hear);
     if said.is_none() {
         let _ = proc::kill(pid, libc::SIGKILL);
@@ -273,34 +275,13 @@ pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
 /// Ends whatever a test left running in its group, and waits until it is gone: what it had would
 /// count as lost. Where another process waits for it, that may take a moment.
 fn end_group(pgid: i32) {
-    let end = time::now() + 2_000_000_000;
+    let mut running = Running::begin();
     let mut sent = proc::kill(-pgid, libc::SIGKILL);
-    while sent.is_ok() && time::now() < end {
+    while sent.is_ok() && running.passed() < 10_000_000_000 {
         // PID 1 gets the orphans.
         let _ = proc::wait(-pgid, libc::WNOHANG);
         let _ = call(libc::SYS_sched_yield, [0; 6]);
         sent = proc::kill(-pgid, 0);
-    }
-}
-
-/// The child's output until it closes its end; `None` after the time limit.
-fn listen(fd: i32, seconds: u64) -> Option<String> {
-    let deadline = time::now() + seconds * 1_000_000_000;
-    let mut said = Vec::new();
-    let mut buf = [0u8; 512];
-    loop {
-        let left = deadline.saturating_sub(time::now()) / 1_000_000;
-        match file::poll(fd, libc::POLLIN, left as i32) {
-            Ok(0) => return None,
-            Ok(_) => match file::read(fd, &mut buf) {
-                Ok(0) => return Some(String::from_utf8_lossy(&said).into_owned()),
-                Ok(n) => said.extend_from_slice(&buf[..n]),
-                Err(Errno(libc::EINTR)) => {}
-                Err(e) => return Some(format!("Fread: {e}")),
-            },
-            Err(Errno(libc::EINTR)) => {}
-            Err(e) => return Some(format!("Fpoll: {e}")),
-        }
     }
 }
 

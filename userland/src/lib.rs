@@ -9,6 +9,7 @@ pub mod controls;
 pub mod counters;
 pub mod harness;
 pub mod invariants;
+mod listen;
 pub mod marks;
 #[cfg(all(test, target_os = "linux"))]
 mod on_linux;

@@ -20,6 +20,7 @@ pub mod patience;
 pub mod payload;
 pub mod rows;
 pub mod trap;
+pub mod waited;
 
 use arrayvec::ArrayVec;
 use cpus::Cpus;

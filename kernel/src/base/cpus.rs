@@ -10,14 +10,15 @@ use crate::base::rendezvous;
 use crate::base::watchdog;
 use arch_boot::cpus::{NR_CPUS, Unfit, ask_to_stop, stopped};
 use arch_boot::online;
+use arch_boot::waited::Waited;
 use bitflags::bitflags;
 use core::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 use locks::Apart;
 
-/// How long CPUs that are asked to stop are waited for, in ns.
-const STOP_TIME: u64 = 100_000_000;
+/// How long CPUs that are asked to stop are waited for, in ns of the one that waits.
+const STOP_TIME: u64 = 500_000_000;
 /// For how long [`Requests::ALARM`] sets a timer, in ns.
 const ALARM_TIME: u64 = 100_000;
 
@@ -288,9 +289,12 @@ pub fn stop_others() -> u64 {
     let all = others()
         .inspect(|number| arch::cpus::interrupt_to_stop(*number))
         .count();
-    let end = timer::now() + STOP_TIME;
-    while (stopped().count_ones() as usize) < all && timer::now() < end {
+    let (waited, mut looks) = (Waited::new(), 0);
+    while (stopped().count_ones() as usize) < all
+        && waited.spin(looks, timer::now).unwrap_or(0) < STOP_TIME
+    {
         arch::cpus::relax();
+        looks += 1;
     }
     stopped()
 }

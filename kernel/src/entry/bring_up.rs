@@ -17,10 +17,11 @@ use arch_boot::cpus::{Cpu, Roster, Stacks, Start, Unfit, pretend_least};
 use core::mem::forget;
 use mm::addr::{PhysAddr, PhysRange};
 
-/// How long a CPU may take to come up, in ns.
-const TIME: u64 = 1_000_000_000;
-/// When it is asked a second time, in ns.
-const AGAIN: u64 = 20_000_000;
+/// A CPU is waited for in steps of so many ns, and is asked a second time after the first: a
+/// machine that is stopped meanwhile loses one step.
+const STEP: u64 = 20_000_000;
+/// The steps in which it may come up: a second.
+const STEPS: u32 = 50;
 
 /// Starts the CPUs that the firmware listed, `most` in all with this one; reports those that are
 /// left out, and how many there are.
@@ -110,12 +111,12 @@ fn start(info: &BootInfo, cpu: &Cpu, number: usize) -> Result<(), &'static str> 
 /// Waits for the CPU that was started. False: it was given up.
 fn came(number: usize) -> bool {
     let there = || cpus::of(number).state() != State::Off;
-    let since = timer::now();
-    if wait(since + AGAIN, &there) {
+    let step = || wait(timer::now() + STEP, &there);
+    if step() {
         return true;
     }
     arch::cpus::start_again(number);
-    wait(since + TIME, &there) || !arch::cpus::give_up()
+    (1..STEPS).any(|_| step()) || !arch::cpus::give_up()
 }
 
 /// Sleeps until `until` (ns since boot), or until another CPU has made `done` true. Returns whether

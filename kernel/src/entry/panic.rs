@@ -37,6 +37,35 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     report(None, stopped)
 }
 
+/// Threads whose backtraces [`hang`] prints.
+const SHOWN: usize = 32;
+
+/// No thread will ever run again: each waits, and nothing comes. Says where, and stops.
+#[cold]
+#[inline(never)]
+pub fn hang() -> ! {
+    let stopped = enter();
+    let _ = writeln!(
+        Console,
+        "\nquire: kernel panic: a hang: all threads wait, no timer is set and no input comes"
+    );
+    // All other CPUs sleep, and nobody has a lock.
+    for task in task::tasks_after(0).take(SHOWN) {
+        let (who, state) = (task::describe(&task), task.sched.state_letter());
+        let Some((pc, fp)) = task.sched.waits_at() else {
+            let _ = writeln!(Console, "{who} ({state}) waits on this CPU");
+            continue;
+        };
+        let _ = writeln!(Console, "{who} ({state}) waits:");
+        Trace::default().walk(Some(TraceStart { pc, fp }));
+    }
+    match task::tasks_after(0).skip(SHOWN).count() {
+        0 => {}
+        more => drop(writeln!(Console, "and {more} more threads")),
+    }
+    report(None, stopped)
+}
+
 /// Gives each register's name and value to its argument.
 pub type Registers<'a> = dyn Fn(&mut dyn FnMut(&'static str, u64)) + 'a;
 

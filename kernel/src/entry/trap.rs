@@ -9,6 +9,7 @@ use crate::base::heap::fail;
 use crate::base::machine::mm;
 use crate::base::stretch::Reason;
 use crate::base::uaccess;
+use crate::entry::panic;
 use crate::process::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::process::task::{self, Start, Task, Work};
 use crate::process::userfault::{self, Answer, Mode};
@@ -25,6 +26,11 @@ impl Entry for Above {
     #[inline]
     fn interrupt(irq: Irq) {
         interrupt(irq);
+    }
+
+    #[inline]
+    fn hang() -> ! {
+        panic::hang()
     }
 }
 

@@ -137,6 +137,14 @@ impl Entity {
         self.on_cpu.load(Acquire)
     }
 
+    /// Where it waits, for a report: its pc and its frame pointer. `None` when it has a CPU.
+    pub fn waits_at(&self) -> Option<(u64, u64)> {
+        match self.is_on_cpu() {
+            true => None,
+            false => self.context.waits_at(),
+        }
+    }
+
     /// The CPUs on which it may run, a bit each: sched_getaffinity(2).
     pub fn allowed(&self) -> u64 {
         self.allowed.load(Relaxed)

@@ -22,6 +22,7 @@ pub use thread::{Entry, Reserves, Task, Thread, Threads};
 
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
+use crate::base::cmdline;
 use crate::base::machine::AddressSpace;
 use crate::base::stretch;
 use alloc::sync::Arc;
@@ -181,6 +182,9 @@ fn wait_for_task() -> Arc<Task> {
             return next;
         }
         queues::this().lock().sleeps(true);
+        if cmdline::get().no_input && is_over() {
+            Above::hang();
+        }
         let irq = cpu::wait_for_interrupt();
         queues::this().lock().sleeps(false);
         let since = timer::ticks();
@@ -190,6 +194,14 @@ fn wait_for_task() -> Arc<Task> {
             stretch::without_interrupts(spent, stretch::Reason::INTERRUPT);
         }
     }
+}
+
+/// Whether no thread will ever run again, where no input comes: all CPUs sleep, and no time-out is
+/// left that wakes a program. Asked by each CPU once it counts as asleep, so by the last one.
+fn is_over() -> bool {
+    let asleep = queues::all_asleep();
+    // Looked at between two looks at the CPUs: what they do, they do awake.
+    asleep.is_some() && !timers::any_for_programs() && queues::all_asleep() == asleep
 }
 
 /// Runs `next` on this CPU, or its idle loop. Returns when the caller has the CPU again.

@@ -37,6 +37,8 @@ pub(super) struct RunQueue {
     idle_ns: u64,
     /// When it went to sleep, in ns since boot; `None`: it does not sleep.
     asleep_since: Option<u64>,
+    /// How often it went to sleep or was woken.
+    turns: u64,
     /// Nanoseconds in user mode of the threads that ran here before the current one, less what that
     /// had when it came.
     user_ns: u64,
@@ -83,6 +85,7 @@ impl RunQueue {
             .take()
             .map_or(0, |since| now.saturating_sub(since));
         self.asleep_since = asleep.then_some(now);
+        self.turns += 1;
     }
 }
 
@@ -98,6 +101,7 @@ static QUEUES: [Apart<Queue>; NR_CPUS] = [const {
         switches: 0,
         idle_ns: 0,
         asleep_since: None,
+        turns: 0,
         user_ns: 0,
     }))
 }; NR_CPUS];
@@ -187,6 +191,16 @@ pub fn runnable() -> usize {
         cpu.queue.len() + usize::from(cpu.current.is_some() && !cpu.idle)
     };
     online().map(|(_, cpu)| on(cpu.lock())).sum()
+}
+
+/// How often CPUs went to sleep or were woken, if each one that runs threads sleeps now, and has
+/// none to run: as long as the number is the same, none has done anything meanwhile.
+pub(super) fn all_asleep() -> Option<u64> {
+    let turns = |cpu: Guard<'_, RunQueue, _>| {
+        let rests = cpu.asleep_since.is_some() && cpu.queue.is_empty();
+        rests.then_some(cpu.turns)
+    };
+    online().map(|(_, cpu)| turns(cpu.lock())).sum()
 }
 
 /// Makes room in the queues for as many threads; ENOMEM.

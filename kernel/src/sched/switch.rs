@@ -35,6 +35,15 @@ impl Context {
     }
 }
 
+impl Context {
+    /// Where a thread that does not run waits: its pc and its frame pointer.
+    pub(super) fn waits_at(&self) -> Option<(u64, u64)> {
+        // SAFETY: the caller knows that it does not run, so that its registers are saved; should
+        // another CPU let it run now, what is read is of the past, and is only looked up.
+        unsafe { (*self.0.get()).waits_at() }
+    }
+}
+
 /// By CPU, the thread that runs; null in the idle loop. Only that CPU uses it.
 static CURRENT: [Apart<AtomicPtr<Task>>; NR_CPUS] =
     [const { Apart(AtomicPtr::new(null_mut())) }; NR_CPUS];

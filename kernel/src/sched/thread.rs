@@ -16,6 +16,8 @@ pub trait Thread: Send + Sync + 'static {
     fn take_space(&self) -> Option<Arc<AddressSpace>>;
     /// Whether a sleep of this kind ends now because of a signal.
     fn is_interrupted(&self, how: TaskState) -> bool;
+    /// Whether it is one of the kernel's own, which no program waits for.
+    fn is_kernels(&self) -> bool;
 }
 
 /// The floor that makes threads.
@@ -36,6 +38,8 @@ pub trait Entry {
     const THREAD_MAIN: extern "C" fn(usize) -> !;
     /// Does what an interrupt asks for.
     fn interrupt(irq: Irq);
+    /// No thread will ever run again: says where each waits, and stops the machine.
+    fn hang() -> !;
 }
 
 /// A thread, of which this floor knows what [`Thread`] says.

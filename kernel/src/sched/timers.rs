@@ -4,7 +4,7 @@
 use crate::arch::timer;
 use crate::base::ranks;
 use crate::base::watchdog;
-use crate::sched::{self, SLICE, Task, kernel_lock, queues};
+use crate::sched::{self, SLICE, Task, Thread, kernel_lock, queues};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use arch_boot::cpus::NR_CPUS;
@@ -99,6 +99,17 @@ pub fn cancel(id: TimerId) {
     // Dropped after the lock: it may be the last reference to a thread.
     let action = TIMERS[id.cpu].lock().queue.remove(&id);
     drop(action);
+}
+
+/// Whether a time-out is set that may wake a program: the kernel's own threads wake none.
+pub(super) fn any_for_programs() -> bool {
+    let wakes = |action: &TimerAction| match action {
+        TimerAction::Wake(task) => !task.is_kernels(),
+        TimerAction::Expire(what) => what.strong_count() > 0,
+    };
+    TIMERS
+        .iter()
+        .any(|timers| timers.lock().queue.values().any(wakes))
 }
 
 /// The running thread's slice ends at `end`.

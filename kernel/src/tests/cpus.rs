@@ -5,8 +5,9 @@ use crate::arch::timer;
 use crate::base::cpus::{self, Requests, State};
 use crate::base::rendezvous;
 use arch_boot::cpus::NR_CPUS;
+use arch_boot::waited::Waited;
 
-/// How long an answer may take, in ns. Many times what the emulator needs.
+/// How long an answer may take, in ns of the CPU that waits. Many times what the emulator needs.
 const TIME: u64 = 1_000_000_000;
 /// How long one CPU looks while the others stand still, in ns. Many times what they spin.
 const LONG_LOOK: u64 = 20_000_000;
@@ -16,6 +17,15 @@ fn several() -> Result<(), ktest::Failure> {
     match cpus::others().next() {
         Some(_) => Ok(()),
         None => Err(ktest::Failure::Skipped("one CPU on this machine")),
+    }
+}
+
+/// Looks until something is so, for a limited time.
+fn in_time(mut is_so: impl FnMut() -> bool) {
+    let (waited, mut looks) = (Waited::new(), 0);
+    while !is_so() && waited.spin(looks, timer::now).unwrap_or(0) < TIME {
+        arch::cpus::relax();
+        looks += 1;
     }
 }
 
@@ -30,15 +40,13 @@ impl Pings {
     /// Waits until every CPU has answered as many as here, for a limited time; the first that has
     /// another number.
     fn differ(&self) -> Option<usize> {
-        let end = timer::now() + TIME;
-        loop {
+        let mut other = None;
+        in_time(|| {
             let now = Pings::now();
-            let other = (0..NR_CPUS).find(|number| now.0[*number] != self.0[*number]);
-            if other.is_none() || timer::now() > end {
-                return other;
-            }
-            arch::cpus::relax();
-        }
+            other = (0..NR_CPUS).find(|number| now.0[*number] != self.0[*number]);
+            other.is_none()
+        });
+        other
     }
 }
 
@@ -102,10 +110,7 @@ ktest::ktest! {
         for number in cpus::others() {
             let before = cpus::of(number).alarms();
             cpus::ask(number, Requests::ALARM);
-            let end = timer::now() + TIME;
-            while cpus::of(number).alarms() == before && timer::now() < end {
-                arch::cpus::relax();
-            }
+            in_time(|| cpus::of(number).alarms() != before);
             ktest::check!(ctx, cpus::of(number).alarms() == before + 1, "CPU {number}");
         }
     }

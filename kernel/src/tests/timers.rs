@@ -5,9 +5,10 @@ use crate::base::above::Above;
 use crate::sched::Entry;
 use crate::sched::timers::{self, Expire, TimerAction, TimerId};
 use alloc::sync::{Arc, Weak};
+use arch_boot::waited::Waited;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// In ns: until a time-out, and at most until its interrupt.
+/// In ns: until a time-out, and at most until its interrupt, of the CPU that waits.
 const SOON: u64 = 1_000_000;
 const LATE: u64 = 1_000_000_000;
 
@@ -23,8 +24,9 @@ impl Regrets {
 
     /// Serves interrupts until the time-out has come so often; whether it has.
     fn came(&self, times: usize) -> bool {
-        let end = timers::now() + LATE;
-        while self.0.load(Relaxed) < times && timers::now() < end {
+        let (waited, mut looks) = (Waited::new(), 0);
+        while self.0.load(Relaxed) < times && waited.spin(looks, timers::now).unwrap_or(0) < LATE {
+            looks += 1;
             if let Some(irq) = cpu::poll_interrupt() {
                 Above::interrupt(irq);
             }

@@ -18,7 +18,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use trace::Counts;
 
 /// A machine that prints nothing for this long hangs.
@@ -93,7 +93,8 @@ fn watch(machine: &crate::qemu::Machine, log: &Path, socket: &Path) -> Result<Co
 fn wait_for(guest: &mut Guest, words: &str) -> Result<()> {
     let mut said = String::new();
     while !said.contains(words) {
-        match guest.next(Some(Instant::now() + SILENCE)) {
+        let limit = guest.limit(SILENCE);
+        match guest.next_within(&[limit]) {
             Event::Output(piece) => said += &String::from_utf8_lossy(&piece),
             Event::Ended(end) => bail!("the machine ended ({end:?}):\n{said}{}", guest.errors()),
             Event::Nothing => bail!("the machine says nothing any more:\n{said}"),

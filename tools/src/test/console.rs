@@ -2,9 +2,9 @@
 use crate::guest::{End, Event, Guest};
 use crate::qemu::{Console, Machine};
 use anyhow::Result;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A boot that prints nothing for this long hangs. Emulated on a busy host, a quiet stretch of a
+/// A boot hangs that prints nothing for so much CPU time of each of its CPUs. A quiet stretch of a
 /// sound boot takes a tenth of it.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
@@ -17,8 +17,9 @@ pub struct Boot {
     pub text: String,
 }
 
-/// Boots and waits for the end; `each` sees every piece of output. Ends the machine after `limit`,
-/// or after [`SILENCE`] without output.
+/// Boots and waits for the end; `each` sees every piece of output. Ends the machine when each of
+/// its CPUs has used `limit` of CPU time, or [`SILENCE`] without output; and when it was idle for
+/// as long, or for minutes.
 pub fn watch(machine: &Machine, limit: Duration, each: impl FnMut(&[u8])) -> Result<Boot> {
     watch_patiently(machine, limit, SILENCE, each)
 }
@@ -31,13 +32,15 @@ pub fn watch_patiently(
     mut each: impl FnMut(&[u8]),
 ) -> Result<Boot> {
     let mut guest = Guest::start(machine, Console::Pipes, true)?;
-    let deadline = Instant::now() + limit;
+    let whole = guest.limit(limit);
+    let mut quiet = guest.limit(silence);
     let mut bytes = Vec::new();
     let end = loop {
-        match guest.next(Some(deadline.min(Instant::now() + silence))) {
+        match guest.next_within(&[whole, quiet]) {
             Event::Output(piece) => {
                 each(&piece);
                 bytes.extend(piece);
+                quiet = guest.limit(silence);
             }
             Event::Ended(end) => break end,
             Event::Nothing => break End::Timeout,

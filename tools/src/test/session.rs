@@ -1,11 +1,16 @@
 //! A scripted user at the console: types, and waits for expected output.
 use crate::guest::{End, Event, Guest};
+use crate::meter::Spent;
 use crate::qemu::{Console, Machine};
 use anyhow::{Result, bail};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Limit for an answer on a busy host.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// What a guest may spend until an answer. Idle, it waits for what does not come: nothing that is
+/// typed sleeps for as long as a tenth of that.
+const PATIENCE: Spent = Spent {
+    cpu: Duration::from_secs(120),
+    idle: Duration::from_secs(30),
+};
 
 /// A conversation with a guest.
 pub struct Session {
@@ -33,14 +38,14 @@ impl Session {
     /// Waits until `words` appear behind everything that was waited for before; returns what came
     /// up to them.
     pub fn expect(&mut self, words: &str) -> Result<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let limit = self.guest.limit(PATIENCE);
         loop {
             if let Some(at) = self.text[self.seen..].find(words) {
                 let before = self.text[self.seen..self.seen + at].to_owned();
                 self.seen += at + words.len();
                 return Ok(before);
             }
-            match self.guest.next(Some(deadline)) {
+            match self.guest.next_within(&[limit]) {
                 Event::Output(bytes) => self
                     .text
                     .push_str(&String::from_utf8_lossy(&bytes).replace('\r', "")),
@@ -81,9 +86,9 @@ impl Session {
 
     /// Waits for the end of the machine.
     pub fn end(&mut self) -> Result<End> {
-        let deadline = Instant::now() + PATIENCE;
+        let limit = self.guest.limit(PATIENCE);
         loop {
-            match self.guest.next(Some(deadline)) {
+            match self.guest.next_within(&[limit]) {
                 Event::Output(bytes) => self
                     .text
                     .push_str(&String::from_utf8_lossy(&bytes).replace('\r', "")),

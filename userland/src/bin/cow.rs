@@ -34,7 +34,7 @@ fn main() {
         replay::may_set();
     }
     let options = RunOptions {
-        timeout: 60,
+        timeout: 300,
         skip: &[],
         heap_fail: 0,
     };

@@ -17,6 +17,30 @@ pub fn now() -> u64 {
     clock(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
+/// How long a program has run that looks at it again and again. Of the time between two looks a
+/// second counts at the most: the machine, or the computer under it, may have been stopped.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    last: u64,
+    passed: u64,
+}
+
+impl Running {
+    /// From now on.
+    pub fn begin() -> Running {
+        let last = now();
+        Running { last, passed: 0 }
+    }
+
+    /// Nanoseconds since it began, up to this look.
+    pub fn passed(&mut self) -> u64 {
+        let now = now();
+        self.passed += now.saturating_sub(self.last).min(1_000_000_000);
+        self.last = now;
+        self.passed
+    }
+}
+
 /// nanosleep: `Err((EINTR, nanoseconds left))` when a signal came first.
 pub fn sleep(ns: u64) -> std::result::Result<(), (Errno, u64)> {
     let spec = |ns: u64| libc::timespec {

@@ -33,6 +33,12 @@ impl KernelContext {
         unsafe { (sp as *mut [u64; 12]).write(frame) };
         Self { sp }
     }
+    /// Where the thread waits, for a report: its pc and its frame pointer, as `__switch` has left
+    /// them.
+    pub fn waits_at(&self) -> Option<(u64, u64)> {
+        record(self.sp).map(|[fp, pc]| (pc, fp))
+    }
+
     /// The context of the thread that runs now, to be filled by the first switch.
     pub const fn running() -> Self {
         Self { sp: 0 }
@@ -135,6 +141,12 @@ fn readable(at: u64) -> bool {
     at >> 63 == 1 && at.is_multiple_of(16) && par & 1 == 0
 }
 
+/// The frame record at `at`, the next one's address and a return address; `None`: it cannot be read.
+fn record(at: u64) -> Option<[u64; 2]> {
+    // SAFETY: found readable; a record is 16 bytes, aligned, so it does not cross a page.
+    readable(at).then(|| unsafe { (at as *const [u64; 2]).read_volatile() })
+}
+
 /// Calls `f` with each return address from the running frame outwards (frame pointers, bounded,
 /// never faults). `from`: pc and frame pointer to start with instead.
 pub fn backtrace(from: Option<u64>, f: &mut dyn FnMut(u64)) {
@@ -143,11 +155,9 @@ pub fn backtrace(from: Option<u64>, f: &mut dyn FnMut(u64)) {
         None => regs::here().1,
     };
     for _ in 0..BACKTRACE_MAX {
-        if !readable(fp) {
+        let Some([next, pc]) = record(fp) else {
             return;
-        }
-        // SAFETY: just found readable; a record is 16 bytes, aligned, so it does not cross a page.
-        let [next, pc] = unsafe { (fp as *const [u64; 2]).read_volatile() };
+        };
         if pc == 0 {
             return;
         }

@@ -39,9 +39,12 @@ pub fn write_at_the_flush<F: PteFormat>(
 
 /// Waits for what another thread does.
 fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let (mut last, mut waited) = (Instant::now(), Duration::ZERO);
     while !is_so() {
-        assert!(Instant::now() < end, "{what} does not come");
+        // The computer may have been stopped meanwhile.
+        waited += last.elapsed().min(Duration::from_secs(1));
+        last = Instant::now();
+        assert!(waited < Duration::from_secs(120), "{what} does not come");
         std::thread::yield_now();
     }
 }

@@ -84,6 +84,13 @@ impl KernelContext {
         KernelContext { sp, pkru }
     }
 
+    /// Where the thread waits, for a report: its pc and its frame pointer, as `cpu_switch` has left
+    /// them.
+    pub fn waits_at(&self) -> Option<(u64, u64)> {
+        let word = |at: u64| uaccess::probe(self.sp + at * 8);
+        Some((word(6)?, word(5)?))
+    }
+
     /// The context of the thread that runs now, to be filled by the first switch.
     pub const fn running() -> Self {
         let pkru = pkru::INITIAL;

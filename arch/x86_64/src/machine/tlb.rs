@@ -8,6 +8,7 @@ use crate::pte::Format;
 use crate::shootdown::{Flush, Loaded, Requests};
 use arch_boot::cpus::NR_CPUS;
 use arch_boot::online;
+use arch_boot::waited::{LONGEST, Waited};
 use arrayvec::ArrayVec;
 use core::arch::asm;
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -21,8 +22,6 @@ pub struct Hardware;
 /// Tags of spaces: a process-context identifier has 12 bits. They say which CPUs have a space
 /// loaded; the TLB does not know them.
 const ASIDS: usize = 1 << 12;
-/// How long CPUs may take to answer, in ns.
-const LONGEST: u64 = 20_000_000_000;
 
 /// What a CPU and those who change entries say to each other, on a cache line of its own.
 #[repr(align(64))]
@@ -123,12 +122,14 @@ fn shoot(asid: Option<Asid>, what: Flush) {
             cpus::interrupt(number);
         }
     }
-    let end = timer::now() + LONGEST;
+    let (waited, mut looks) = (Waited::new(), 0);
     for (number, request) in asked {
         while !SIDES[number].requests.is_done(request) {
             answer();
             cpus::relax();
-            assert!(timer::now() < end, "CPU {number} does not drop {what:x?}");
+            let ns = waited.spin(looks, timer::now).unwrap_or(0);
+            assert!(ns <= LONGEST, "CPU {number} does not drop {what:x?}");
+            looks += 1;
         }
     }
 }

@@ -76,6 +76,10 @@ impl Thread for Task {
     fn is_interrupted(&self, how: TaskState) -> bool {
         signal::interrupts(self, how)
     }
+
+    fn is_kernels(&self) -> bool {
+        self.tid() == 0
+    }
 }
 
 /// The thread that runs now. Panics before the first thread runs.
@@ -97,11 +101,16 @@ pub fn describe_current() -> impl fmt::Display {
 /// one and when it is idle. Waits for no lock and takes no memory: a panic asks, too.
 pub fn describe_on(cpu: usize) -> impl fmt::Display {
     fmt::from_fn(move |out| match sched::try_current(cpu) {
-        Some(task) => {
-            let comm = task.comm_bytes();
-            let name = comm.split(|b| *b == 0).next().unwrap_or_default();
-            write!(out, "{}[{}]", name.escape_ascii(), task.tid())
-        }
+        Some(task) => write!(out, "{}", describe(&task)),
         None => out.write_str("none"),
+    })
+}
+
+/// Name and number of a thread, as [`describe_on`].
+pub fn describe(task: &Task) -> impl fmt::Display {
+    fmt::from_fn(move |out| {
+        let comm = task.comm_bytes();
+        let name = comm.split(|b| *b == 0).next().unwrap_or_default();
+        write!(out, "{}[{}]", name.escape_ascii(), task.tid())
     })
 }

@@ -16,6 +16,7 @@ pub fn all(arch: Arch) -> Result<Vec<Case>> {
     cases.extend(bad_programs(arch)?);
     cases.extend(archives(arch, &sound)?);
     cases.extend(crashes());
+    cases.extend(hangs());
     cases.extend(own_programs());
     cases.extend(machines(arch, &sound));
     cases.extend(sins(arch)?);
@@ -147,6 +148,30 @@ fn crashes() -> [Case; 3] {
         crash("kernel_null_report", "quire.crash=null", &["CPU"]),
         crash("kernel_stack_report", "quire.crash=stack", &["stack"]),
     ]
+}
+
+/// Programs that wait for each other for ever end the machine at once, with the place where each
+/// waits; a sleep, and a time-out of the kernel's own, come first or do not count.
+fn hangs() -> [Case; 2] {
+    let hang = |name, qemu| Case {
+        words: "quiet quire.noinput -- sh -c \"echo always > /sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled; \
+                sleep 1; echo slept; sh -c 'kill -STOP $$' | cat\"",
+        qemu,
+        ..Case::new(
+            name,
+            None,
+            &[
+                "slept\n",
+                "kernel panic: a hang: all threads wait",
+                "(T) waits:",
+                "(S) waits:",
+                "quire::process::task::wait::wait_for_child",
+                "quire::fs::kinds::pipe::",
+            ],
+            101,
+        )
+    };
+    [hang("hang", &[]), hang("hang_of_4_cpus", &["-smp", "4"])]
 }
 
 /// The built-in programs, where they have little memory too.

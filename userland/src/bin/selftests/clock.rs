@@ -52,13 +52,25 @@ fn clock_of_the_process() -> Outcome {
     Ok(())
 }
 
+/// How long a wait took, in ns, the first of three that took less than 20 s: the machine may have
+/// been stopped during one.
+pub fn once_in_time(wait: impl Fn() -> Outcome) -> Result<u64, Stop> {
+    let mut took = 0;
+    for _ in 0..3 {
+        let start = time::now();
+        wait()?;
+        took = time::now() - start;
+        if took < 20_000_000_000 {
+            return Ok(took);
+        }
+    }
+    Err(Stop::Fail(format!("a short wait took {took} ns")))
+}
+
 fn sleep_lasts() -> Outcome {
     for ms in [1u64, 10, 50] {
-        let start = time::now();
-        check_eq!(time::sleep(ms * 1_000_000), Ok(()));
-        let took = time::now() - start;
+        let took = once_in_time(|| Ok(time::sleep(ms * 1_000_000).map_err(|(error, _)| error)?))?;
         check!(took >= ms * 1_000_000, "{ms} ms took {took} ns");
-        check!(took < 20_000_000_000, "{ms} ms took {took} ns");
     }
     check_eq!(time::sleep(0), Ok(()));
     Ok(())
@@ -85,10 +97,10 @@ fn sleep_until() -> Outcome {
 fn sleep_interrupted_says_what_is_left() -> Outcome {
     sig::count(libc::SIGALRM, 0, &[])?;
     time::itimer(100_000, 0)?;
-    match time::sleep(60_000_000_000) {
+    match time::sleep(600_000_000_000) {
         Err((Errno(libc::EINTR), left)) => {
             check!(
-                (20_000_000_000..60_000_000_000).contains(&left),
+                (400_000_000_000..600_000_000_000).contains(&left),
                 "{left} ns left"
             );
         }

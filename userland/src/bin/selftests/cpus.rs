@@ -251,9 +251,9 @@ fn cpus_woken_beside_one_that_waits() -> Outcome {
         for round in 1..=ROUNDS {
             calls.store(round, SeqCst);
             let _ = fs::read_to_string("/proc/self/comm");
-            let end = time::now() + LONG;
+            let mut running = time::Running::begin();
             while woken.load(SeqCst) < round {
-                if time::now() > end {
+                if running.passed() > LONG {
                     return Some(round);
                 }
                 time::spin(10_000);
@@ -334,14 +334,15 @@ fn cpus_compute_on_all() -> Outcome {
         };
         let apart = std::thread::scope(|scope| {
             on.iter().for_each(|at| drop(scope.spawn(|| computes(at))));
-            let end = time::now() + if alone { LONG } else { SHORT };
+            let most = if alone { LONG } else { SHORT };
+            let mut running = time::Running::begin();
             let apart = loop {
                 let _ = time::sleep(2_000_000);
                 let mut seen: Vec<_> = on.iter().map(|at| at.load(SeqCst)).collect();
                 seen.sort_unstable();
                 seen.dedup();
                 let apart = seen.len() == cpus && !seen.contains(&NOWHERE);
-                if apart || time::now() > end {
+                if apart || running.passed() > most {
                     break apart;
                 }
             };

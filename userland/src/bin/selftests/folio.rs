@@ -301,14 +301,15 @@ fn folio_khugepaged() -> Outcome {
         let scans = read("khugepaged/full_scans")?;
         write("hugepages-2048kB/enabled", "always")?;
         write("khugepaged/scan_sleep_millisecs", "1")?;
-        let deadline = time::now() + 20_000_000_000;
-        while huge_kb(at) != Some(2048) && time::now() < deadline {
+        let mut running = time::Running::begin();
+        let mut goes_on = || running.passed() < 20_000_000_000;
+        while huge_kb(at) != Some(2048) && goes_on() {
             std::thread::yield_now();
         }
         check_eq!(huge_kb(at), Some(2048));
         check_eq!(wrong(at, PMD, value), 0);
         check!(read("khugepaged/pages_collapsed")? != collapsed);
-        while read("khugepaged/full_scans")? == scans && time::now() < deadline {
+        while read("khugepaged/full_scans")? == scans && goes_on() {
             std::thread::yield_now();
         }
         check!(read("khugepaged/full_scans")? != scans);

@@ -224,7 +224,7 @@ fn main() {
         false,
         Vec::new(),
         RunOptions {
-            timeout: 60,
+            timeout: 300,
             skip: &[],
             heap_fail: 0,
         },

@@ -209,10 +209,10 @@ fn poker(tell: i32) -> Result<i32, userland::harness::Stop> {
     }
 }
 
-/// Looks at the process's state until it is S; a deadline of 2 s lets a system without /proc go on.
+/// Looks at the process's state until it is S; after 2 s a system without /proc goes on.
 fn wait_until_asleep(pid: i32) {
-    let end = time::now() + 2_000_000_000;
-    while time::now() < end {
+    let mut running = time::Running::begin();
+    while running.passed() < 2_000_000_000 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         if stat.rsplit_once(") ").is_some_and(|s| s.1.starts_with('S')) {
             return;

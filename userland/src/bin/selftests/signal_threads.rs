@@ -17,8 +17,8 @@ const LIMIT: u64 = 5_000_000_000;
 
 /// Sleeps in pieces until something holds, or the time is over; whether it holds.
 fn wait(holds: impl Fn() -> bool) -> bool {
-    let end = time::now() + LIMIT;
-    while !holds() && time::now() < end {
+    let mut running = time::Running::begin();
+    while !holds() && running.passed() < LIMIT {
         let _ = time::sleep(1_000_000);
     }
     holds()

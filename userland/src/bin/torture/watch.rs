@@ -5,7 +5,8 @@ use std::ops::Range;
 use userland::invariants;
 use userland::random::Random;
 use userland::sys::proc::{self, Fork, Status};
-use userland::sys::{Errno, Result, time};
+use userland::sys::time::{self, Running};
+use userland::sys::{Errno, Result};
 
 const SECOND: u64 = 1_000_000_000;
 /// A line of what was done at least this often.
@@ -19,7 +20,7 @@ struct Worker {
     seats: Range<usize>,
 }
 
-/// The last step of a seat that was seen, and when.
+/// The last step of a seat that was seen, and when this one had run for how long.
 struct Step {
     number: u64,
     at: u64,
@@ -30,6 +31,8 @@ pub struct Watch {
     board: Board,
     workers: Vec<Worker>,
     steps: Vec<Step>,
+    /// How long this one has run: a machine that is stopped makes no steps.
+    running: Running,
     /// A thread without a step for so long stands still, in nanoseconds.
     stall: u64,
     /// How often all invariants were checked.
@@ -38,11 +41,11 @@ pub struct Watch {
 
 impl Watch {
     pub fn new(board: Board, seats: usize, stall: u64) -> Watch {
-        let now = time::now();
-        let first = |_| Step { number: 0, at: now };
+        let first = |_| Step { number: 0, at: 0 };
         Watch {
             board,
             workers: Vec::new(),
+            running: Running::begin(),
             steps: (0..seats).map(first).collect(),
             stall: stall * SECOND,
             checks: 0,
@@ -69,7 +72,7 @@ impl Watch {
 
     /// Waits until all have ended well; false if one has not, or stands still.
     pub fn wait(mut self, random: &mut Random) -> bool {
-        let mut said = time::now();
+        let mut said = 0;
         while !self.workers.is_empty() {
             // A signal ends the wait early, which does no harm.
             let _ = time::sleep(SECOND / 2);
@@ -77,8 +80,9 @@ impl Watch {
                 self.end();
                 return false;
             }
-            if time::now() - said >= PROGRESS {
-                said = time::now();
+            let now = self.running.passed();
+            if now - said >= PROGRESS {
+                said = now;
                 println!("torture: {}", self.board);
             }
         }
@@ -121,7 +125,7 @@ impl Watch {
     /// Whether every thread has made a step lately. One that has made its last waits for the others
     /// of its process, and when all have, the process ends.
     fn all_move(&mut self) -> bool {
-        let now = time::now();
+        let now = self.running.passed();
         let mut good = true;
         for worker in &self.workers {
             let finished = |seat| self.board.seat(seat).is_finished();
@@ -166,11 +170,11 @@ impl Watch {
     /// Waits until a process has stopped or ended; false if neither comes in time. It asks again
     /// and again: nobody would end a wait that the kernel has forgotten.
     fn wait_for_stop(&self, worker: &Worker) -> bool {
-        let (end, pid) = (time::now() + self.stall, worker.pid as u32);
+        let (mut running, pid) = (Running::begin(), worker.pid as u32);
         let how = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
         loop {
             match proc::waitid(libc::P_PID, pid, how) {
-                Ok(info) if info.pid == 0 && time::now() < end => {}
+                Ok(info) if info.pid == 0 && running.passed() < self.stall => {}
                 Ok(info) if info.pid == 0 => {
                     println!("torture: WRONG: {} ({pid}) does not stop", worker.name);
                     return false;

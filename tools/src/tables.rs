@@ -80,7 +80,7 @@ fn table(head: [&str; 2], rows: &[(&str, &[&str])]) -> String {
 /// Levels of tests.
 #[test]
 fn testing() {
-    use tools::test::levels::{Level, ROWS};
+    use crate::test::levels::{Level, ROWS};
     let mut text =
         "| cases | level | what a failure tells | files |\n|---|---|---|---|\n".to_owned();
     for row in ROWS {

@@ -142,7 +142,9 @@ mod tests {
     fn the_longest_job_comes_first() {
         let queue = Queue::default();
         let closing = queue.closing();
-        [3, 9, 5].map(|long| queue.put(long, long));
+        for long in [3, 9, 5] {
+            queue.put(long, long);
+        }
         drop(closing);
         assert_eq!(
             [(); 4].map(|()| queue.next()),

@@ -170,7 +170,7 @@ fn the_bench_replays_a_trace_and_marks_it() {
 #[test]
 fn torture_finds_nothing_wrong() {
     let torture = built("torture");
-    let output = run(torture, &["3", "--seed", "1"]);
+    let output = run(torture, &["--steps", "30000", "--seed", "1"]);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("done, seed 1: nothing wrong"), "{said}");
@@ -180,6 +180,7 @@ fn torture_finds_nothing_wrong() {
     let wrong: &[&[&str]] = &[
         &["x"],
         &["--seed"],
+        &["--steps", "x"],
         &["--processes", "0"],
         &["--threads", "65"],
         &["--plays", "chess"],

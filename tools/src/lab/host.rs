@@ -84,9 +84,9 @@ fn read(child: &mut Child, limit: Duration) -> Result<(Vec<String>, bool)> {
     }
 }
 
-/// Where the student's files of each submission are compiled, one submission at a time. Paths of
-/// source files are in what the compiler keeps: each from another folder, all that stands above the
-/// crate `labs` would be built anew although one function changes.
+/// Where the student's files of each submission are compiled, one submission at a time: what the
+/// compiler keeps for the next build has the paths of source files, which should differ by what
+/// students wrote and not by whose folder it is.
 pub struct Place {
     /// What `labs/build.rs` takes.
     from: PathBuf,

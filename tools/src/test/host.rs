@@ -286,6 +286,9 @@ fn tests_of(job: &Job<'_>, program: &Program, prefix: &str) -> Result<()> {
         .current_dir(&program.folder)
         .arg("--exact")
         .args(&wanted);
+    if job.whole_tables {
+        command.env("PAIRS", "all");
+    }
     let label = format!("testing {}", prefix.trim_start_matches("host."));
     let output = progress::during(&label, || run_to_end(&mut command))?.0;
     job.report.spent_for(prefix);

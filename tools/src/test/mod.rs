@@ -79,6 +79,8 @@ pub struct Job<'a> {
     selection: Selection,
     /// Nothing is run: its names are collected.
     names_only: bool,
+    /// Tests that try a part of a table try all of it.
+    whole_tables: bool,
     /// Where results go.
     pub report: &'a Report,
     /// The names of the tracked list, and whether filter and level choose each.
@@ -104,6 +106,7 @@ impl<'a> Job<'a> {
             filter,
             selection,
             names_only: args.bless,
+            whole_tables: args.full || args.long.is_some(),
             report,
             found: Mutex::default(),
             matched: AtomicBool::new(false),

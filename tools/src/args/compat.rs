@@ -23,7 +23,7 @@ pub struct CompatArgs {
     /// Look for a newer kernel and newer tests than those that were downloaded before
     #[arg(long)]
     pub renew: bool,
-    /// How long a program may run
+    /// How much CPU time a program may take, of each CPU of the machine
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
     /// How many machines run at the same time; as many as this computer has CPUs when absent

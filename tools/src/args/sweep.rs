@@ -40,7 +40,7 @@ pub struct SweepArgs {
     /// Let the clock show time, not count instructions: two runs differ
     #[arg(long)]
     pub real_time: bool,
-    /// End a run after this long
+    /// End a run after so much CPU time of each CPU of the machine
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
     /// Write a row for each run

@@ -9,6 +9,7 @@ use crate::test::outcome::Outcome;
 use anyhow::Result;
 use std::time::Duration;
 
+/// Of CPU time; the longest takes a sixth of it.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// One boot, in which PID 1 runs one program.

@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long gdb may take on a busy host.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How long gdb may take, a few seconds of work, on a host that is busy or was stopped.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Where the kernel stands behind `kernel_main`, what is there, and what is nowhere. `monitor xp`
 /// reads physical memory.

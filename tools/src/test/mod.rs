@@ -21,21 +21,18 @@
 //! - `way.WAY.*`: the kernel's suite and more on other ways to boot, alone with `--machine`;
 //! - with `--long`, after all of these: `long.*`, instruments that look for defects by chance.
 use crate::arch::Arch;
-use crate::args::{Level, Machines, TestArgs, TryArgs};
+use crate::args::{Arches, Level, Machines, TestArgs, TryArgs};
 use crate::build;
-use crate::test::cases::Known;
-use crate::test::levels::Selection;
-use crate::test::outcome::{Case, Outcome, Report};
+use crate::test::outcome::{Outcome, Report};
 use crate::test::units::Unit;
 use crate::workers::{self, Queue};
 use anyhow::{Context, Result, anyhow};
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 mod abuse;
 mod base;
@@ -49,6 +46,7 @@ mod debugger;
 mod downloads;
 mod host;
 pub(crate) mod inputs;
+mod job;
 mod kernel;
 mod labs;
 pub mod levels;
@@ -69,161 +67,8 @@ mod transcript;
 mod units;
 mod ways;
 
+use job::Job;
 use units::name;
-
-/// What is to be run, and where results go.
-pub struct Job<'a> {
-    /// Which tests; a name that does not match is not run.
-    filter: String,
-    /// What it has of the levels.
-    selection: Selection,
-    /// Nothing is run: its names are collected.
-    names_only: bool,
-    /// Tests that try a part of a table try all of it.
-    whole_tables: bool,
-    /// Where results go.
-    pub report: &'a Report,
-    /// The names of the tracked list, and whether filter and level choose each.
-    tracked: BTreeMap<String, bool>,
-    /// The names that there are, as far as the run gets to them.
-    found: Mutex<Known>,
-    /// Whether the filter has matched any test so far.
-    matched: AtomicBool,
-}
-
-impl<'a> Job<'a> {
-    fn new(args: &'a TestArgs, report: &'a Report) -> Result<Job<'a>> {
-        // The first list is written where there is none.
-        let tracked = match args.bless {
-            true => Known::tracked().unwrap_or_default(),
-            false => Known::tracked()?,
-        };
-        let (filter, selection) = (filter(args)?, selection(args));
-        let chosen = |name: &String| ktest::glob::matches(&filter, name) && selection.has(name);
-        let tracked = tracked.names().map(|name| (name.clone(), chosen(&name)));
-        Ok(Job {
-            tracked: tracked.collect(),
-            filter,
-            selection,
-            names_only: args.bless,
-            whole_tables: args.full || args.long.is_some(),
-            report,
-            found: Mutex::default(),
-            matched: AtomicBool::new(false),
-        })
-    }
-
-    /// Whether a test of this full name, which there is, is to be run.
-    pub fn wants(&self, name: &str) -> bool {
-        self.is_found(name);
-        let wanted = self.chooses(name);
-        self.matched.fetch_or(wanted, Relaxed);
-        wanted && !self.names_only
-    }
-
-    /// There is a test of this full name.
-    fn is_found(&self, name: &str) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.add(name);
-    }
-
-    /// Whether filter and level choose a name.
-    fn chooses(&self, name: &str) -> bool {
-        ktest::glob::matches(&self.filter, name) && self.selection.has(name)
-    }
-
-    /// The result of a test that was run.
-    pub fn add(&self, name: String, outcome: Outcome, duration: Option<Duration>) {
-        self.is_found(&name);
-        self.report.add(name, outcome, duration);
-    }
-
-    /// Runs one test of the tool's own.
-    fn case(&self, name: String, body: impl FnOnce() -> Result<Outcome>) {
-        if self.wants(&name) {
-            let started = Instant::now();
-            let outcome = body().unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
-            self.report.add(name, outcome, Some(started.elapsed()));
-        }
-    }
-
-    /// The tracked names that begin with `prefix`, and whether each is chosen.
-    fn below<'b>(&'b self, prefix: &'b str) -> impl Iterator<Item = (&'b String, bool)> {
-        let from = self.tracked.range(prefix.to_owned()..);
-        let below = from.take_while(move |(name, _)| name.starts_with(prefix));
-        below.map(|(name, chosen)| (name, *chosen))
-    }
-
-    /// Whether any test whose name begins with `prefix` is to be run: saves whole suites, and what is
-    /// built for them. Where no name is tracked, what may fit the filter is.
-    fn may_want(&self, prefix: &str) -> bool {
-        self.may_want_of(prefix, |_| true)
-    }
-
-    /// The same, of the names that are `ours`.
-    fn may_want_of(&self, prefix: &str, ours: impl Fn(&str) -> bool) -> bool {
-        let mut names = self.below(prefix).filter(|(name, _)| ours(name)).peekable();
-        match names.peek() {
-            Some(_) if !self.names_only => names.any(|(_, chosen)| chosen),
-            _ => cases::may_fit(&self.filter, prefix),
-        }
-    }
-
-    /// Whether all tests whose names begin with `prefix` are to be run, so that it need not be asked
-    /// which there are.
-    fn wants_all(&self, prefix: &str) -> bool {
-        !self.names_only && self.may_want(prefix) && self.below(prefix).all(|(_, chosen)| chosen)
-    }
-
-    /// The tracked names that are to be run.
-    fn planned(&self) -> impl Iterator<Item = &String> {
-        let chosen = self.tracked.iter().filter(|(_, chosen)| **chosen);
-        chosen.map(|(name, _)| name)
-    }
-
-    /// How the names that the run found differ from the tracked ones. In a `whole` run all that are
-    /// chosen must be there, but for those of a way that the computer has not got everything for.
-    fn differences(&self, whole: bool) -> Vec<String> {
-        let cases = self.report.cases();
-        let skipped: Vec<String> = cases.iter().filter_map(Case::skipped_as_a_whole).collect();
-        let is_there = |name: &String| !skipped.iter().any(|prefix| name.starts_with(prefix));
-        let expected = self.planned().filter(|name| whole && is_there(name));
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.differences(&self.tracked, expected)
-    }
-}
-
-/// The patterns of what the options name: all, where they name nothing.
-fn filter(args: &TestArgs) -> Result<String> {
-    let Some(commit) = &args.changed else {
-        return Ok(args.filter.clone().unwrap_or("*".to_owned()));
-    };
-    let files = changes::since(commit)?;
-    let patterns = reach::of(&files)?;
-    match &patterns {
-        _ if files.is_empty() => return Err(anyhow!("nothing was changed since {commit}")),
-        Some(patterns) => eprintln!("run.sh: {} files were changed: {patterns}", files.len()),
-        None => eprintln!(
-            "run.sh: {} files were changed, of which one can reach all",
-            files.len()
-        ),
-    }
-    Ok(patterns.unwrap_or("*".to_owned()))
-}
-
-/// What the options choose: a filter chooses from all levels.
-fn selection(args: &TestArgs) -> Selection {
-    let named = args.filter.is_some() || args.machine.is_some() || args.long.is_some();
-    let seed = std::env::var("SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    Selection {
-        full: args.full || args.bless || named && args.slice.is_none(),
-        slice: args.slice.map(levels::slice),
-        drawn: settings::drawn(seed.unwrap_or(0)),
-        changed: changes::since_landing(),
-    }
-}
 
 /// `try`: what a room or a file of the memory manager has as tests, on the host and in one kernel.
 pub fn of_room(args: &TryArgs) -> Result<u8> {
@@ -257,7 +102,7 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         return Err(nothing_matches(&job, &plan));
     }
     if args.list {
-        return list(&job, &plan);
+        return list(&job, args, &plan);
     }
     match plan {
         Plan::Ways(names) => ways(&job, names, args)?,
@@ -275,7 +120,10 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         return Ok(0);
     }
     if matches!(plan, Plan::Levels) && args.smp.is_none() && !report.has_failed() {
-        let whole = args.filter.is_none() && args.changed.is_none() && args.only.is_none();
+        let whole = args.filter.is_none()
+            && args.changed.is_none()
+            && args.only.is_none()
+            && args.machines.arch == Arches::All;
         let differences = job.differences(whole);
         if !differences.is_empty() {
             let how = "./run.sh test --bless keeps the list\n".to_owned();
@@ -297,11 +145,30 @@ pub fn test(args: &TestArgs) -> Result<u8> {
 }
 
 /// Prints the names of the tracked list that are to be run, each with its level.
-fn list(job: &Job<'_>, plan: &Plan<'_>) -> Result<u8> {
-    let ours = |name: &&String| plan.prefixes().iter().any(|level| name.starts_with(level));
+fn list(job: &Job<'_>, args: &TestArgs, plan: &Plan<'_>) -> Result<u8> {
+    let ways = ways::named(args.machine.as_deref().unwrap_or("all"))?;
+    let is_ours = |name: &str| {
+        let mut parts = name.split('.');
+        let (level, machine) = (parts.next(), parts.next().unwrap_or_default());
+        let of_arch = |arch: &Arch| match level {
+            Some("way") => ways
+                .iter()
+                .any(|way| way.name == machine && way.arch == *arch),
+            _ => machine == arch.name(),
+        };
+        let of_machine = || args.machines.arch.arches().iter().any(of_arch);
+        match (level, args.only) {
+            (Some("host"), only) => only.is_none_or(|only| only == Level::Host),
+            (_, Some(Level::Host)) | (Some("kernel"), Some(Level::User)) => false,
+            (Some("user"), Some(Level::Kernel)) => false,
+            _ => of_machine(),
+        }
+    };
     let mut text = String::new();
-    for name in job.planned().filter(ours) {
-        text += &format!("{name}  {}\n", levels::words(name));
+    for name in job.planned().filter(|name| is_ours(name)) {
+        if plan.prefixes().iter().any(|level| name.starts_with(level)) {
+            text += &format!("{name}  {}\n", levels::words(name));
+        }
     }
     if let Plan::Long(_) = plan {
         let names = long::names();

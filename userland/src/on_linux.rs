@@ -2,9 +2,9 @@
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// Where a program is: of those that Quire's image carries, which run here, too. They are built when
-/// the first is asked for, as `./run.sh` builds them; `cargo test` need not build any for this
-/// host. `selftests` itself is run here by `./run.sh test --only host` (`host.selftests`).
+/// Where a program is: of those that Quire's image carries, which run here, too. They are built as
+/// `./run.sh` builds them when the first is asked for; `cargo test` need not build any for this
+/// host. `selftests` itself is run here by `./run.sh test` (`host.selftests`).
 fn built(name: &str) -> &'static str {
     const NAMES: [&str; 11] = [
         "bench",

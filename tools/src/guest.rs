@@ -208,7 +208,8 @@ impl Guest {
         }
     }
 
-    /// What it has spent when it has spent `more` from now on; each of its CPUs may use the CPU time.
+    /// What it has spent when it has spent `more` from now on; each of its CPUs may use the CPU
+    /// time.
     pub fn limit(&mut self, more: impl Into<Spent>) -> Spent {
         self.meter.spent().after(more.into(), self.cpus)
     }

@@ -141,7 +141,8 @@ fn readable(at: u64) -> bool {
     at >> 63 == 1 && at.is_multiple_of(16) && par & 1 == 0
 }
 
-/// The frame record at `at`, the next one's address and a return address; `None`: it cannot be read.
+/// The frame record at `at`, the next one's address and a return address; `None`: it cannot be
+/// read.
 fn record(at: u64) -> Option<[u64; 2]> {
     // SAFETY: found readable; a record is 16 bytes, aligned, so it does not cross a page.
     readable(at).then(|| unsafe { (at as *const [u64; 2]).read_volatile() })

@@ -1,14 +1,21 @@
 //! The host level: every test program of the workspace's default members, the models that loom and
 //! shuttle run, and the examples in the documentation.
-use super::{Job, base};
+use super::base;
+use super::job::Job;
 use crate::test::outcome::Outcome;
 use crate::{progress, workers, workspace};
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+mod docs;
+mod models;
+
+pub use docs::doc_tests;
+pub use models::{run_loom, run_shuttle};
 
 /// A test program that cargo built.
 pub struct Program {
@@ -176,54 +183,6 @@ pub fn run_seeds(time: Duration) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Runs the models of the lock and of the account with loom's atomics in the place of the real
-/// ones: `host.loom.FILE.TEST`. A build of its own, with its own folder, so that it does not undo
-/// the other one.
-pub fn run_loom(job: &Job<'_>) -> Result<()> {
-    let full = |target: &str| format!("host.loom.{target}");
-    let mut models = BTreeSet::from([
-        "--features=own/mutants".to_owned(),
-        "--package=own".to_owned(),
-    ]);
-    let mut some = false;
-    for target in targets()? {
-        let is_loom = target.is_model() && target.name.starts_with("loom");
-        if is_loom && job.may_want(&format!("{}.", full(&target.name))) {
-            models.insert(format!("--package={}", target.package));
-            models.insert(target.argument());
-            some = true;
-        }
-    }
-    if some {
-        let models: Vec<String> = models.into_iter().collect();
-        for program in programs("building the models", &mut with_cfg("loom", &models))? {
-            tests_of(job, &program, &full(&program.target))?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs the models of the memory manager on the simulated machine, with shuttle's atomics and
-/// threads: `host.shuttle.TEST`. A build of its own, too.
-pub fn run_shuttle(job: &Job<'_>) -> Result<()> {
-    let models = ["--package=arch-sim", "--test=shuttle"];
-    let mut build = with_cfg("shuttle", &models);
-    for program in programs("building the models of the memory manager", &mut build)? {
-        tests_of(job, &program, "host.shuttle")?;
-    }
-    Ok(())
-}
-
-/// A `cargo test` with `--cfg NAME`, in a folder of its own.
-fn with_cfg(name: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Command {
-    let mut build = cargo(&["test"]);
-    build
-        .args(arguments)
-        .args(["--target-dir", &format!("target/{name}")])
-        .env("RUSTFLAGS", format!("--cfg {name}"));
-    build
-}
-
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root()).args(arguments);
@@ -373,70 +332,6 @@ fn failure(output: &str, test: &str) -> String {
         .to_owned()
 }
 
-/// Examples in documentation; cargo runs them crate by crate.
-pub fn doc_tests(job: &Job<'_>) -> Result<()> {
-    if !job.may_want("host.doc.") {
-        return Ok(());
-    }
-    job.report.begins();
-    let listed = progress::step(
-        "listing examples",
-        &mut cargo(&["test", "--doc", "--", "--list"]),
-    )?;
-    let listed = String::from_utf8_lossy(&listed).into_owned();
-    let names = listed
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"));
-    let wanted: Vec<(String, String)> = examples(names.map(str::to_owned).collect())
-        .into_iter()
-        .filter(|(_, full)| job.wants(full))
-        .collect();
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let mut command = cargo(&["test", "--quiet", "--no-fail-fast", "--doc"]);
-    command.args(["--", "--format=pretty"]);
-    let (output, took) = progress::during("testing the examples of the documentation", || {
-        run_to_end(&mut command)
-    })?;
-    let results = libtest(&output);
-    if results.is_empty() && output.contains("error") {
-        job.report
-            .add("host.doc", Outcome::Failed(output), Some(took));
-        return Ok(());
-    }
-    for (test, full) in wanted {
-        let outcome = match results.iter().find(|(name, _)| *name == test) {
-            Some((_, Verdict::Ok)) => Outcome::Passed,
-            Some((_, Verdict::Ignored(why))) => Outcome::Skipped(why.clone()),
-            Some((_, Verdict::Failed)) => Outcome::Failed(failure(&output, &test)),
-            None => Outcome::Failed(output.clone()),
-        };
-        job.add(full, outcome, None);
-    }
-    Ok(())
-}
-
-/// Examples as libtest names them, `FILE - ITEM (line N)`, each with its full name, in which a
-/// number tells those of one item apart: lines change with every edit.
-fn examples(names: Vec<String>) -> Vec<(String, String)> {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let full = |name: String| {
-        let head = name
-            .rsplit_once(" (line ")
-            .map_or(name.as_str(), |(head, _)| head);
-        let head = head.trim_end_matches(" -").replace(" - ", ":");
-        let full = format!("host.doc.{}", head.replace("::", "."));
-        let number = seen.entry(full.clone()).or_default();
-        *number += 1;
-        match *number {
-            1 => (name, full),
-            number => (name, format!("{full}#{number}")),
-        }
-    };
-    names.into_iter().map(full).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,25 +353,6 @@ mod tests {
             expected.map(|(name, verdict)| (name.to_owned(), verdict))
         );
         assert_eq!(failure(output, "e"), "thread panicked\nleft: 1");
-    }
-
-    #[test]
-    fn examples_of_one_item_are_numbered() {
-        let named = [
-            "a/b.rs - b::C (line 3)",
-            "a/b.rs - b::C (line 9)",
-            "a/b.rs - (line 1)",
-        ];
-        let full = examples(named.map(str::to_owned).to_vec());
-        let full: Vec<&str> = full.iter().map(|(_, full)| full.as_str()).collect();
-        assert_eq!(
-            full,
-            [
-                "host.doc.a/b.rs:b.C",
-                "host.doc.a/b.rs:b.C#2",
-                "host.doc.a/b.rs"
-            ]
-        );
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! machine that was stopped, or had no CPU of its host, has not hung.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use mm::sync::add_own;
 
 /// How long a CPU may take to answer, in ns of the one that waits.
 pub const LONGEST: u64 = 20_000_000_000;
@@ -41,8 +40,9 @@ impl Waited {
     pub fn add(&self, now: u64, most: u64) -> u64 {
         let passed = now.saturating_sub(self.last.load(Relaxed));
         self.last.store(now, Relaxed);
-        add_own(&self.counted, passed.min(most));
-        self.counted.load(Relaxed)
+        let counted = self.counted.load(Relaxed) + passed.min(most);
+        self.counted.store(counted, Relaxed);
+        counted
     }
 
     /// Between two looks of a CPU that spins; `looks` came before, none at the beginning. Returns

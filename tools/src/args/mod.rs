@@ -59,7 +59,7 @@ pub enum Command {
     Run(RunArgs),
     /// Tests on the host, in the kernel and in user mode
     Test(TestArgs),
-    /// Tests one room of the memory manager: its programs on the host, one kernel, its golden counts
+    /// Tests one room of the memory manager: its programs on the host, one kernel, golden counts
     Try(TryArgs),
     /// Measures what memory operations cost, in guest instructions, beside Linux's figures; fails
     /// when a target is missed

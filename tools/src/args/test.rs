@@ -37,8 +37,8 @@ pub struct TestArgs {
     /// The default and one of six slices of the rest, counted on: N and N + 6 are the same one
     #[arg(long, value_name = "N", conflicts_with_all = ["full", "machine", "long"])]
     pub slice: Option<u32>,
-    /// Of those only what a change of the files that differ from a commit (HEAD if none is named) can
-    /// reach
+    /// Of those only what a change of the files that differ from a commit (HEAD if none is named)
+    /// can reach
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", conflicts_with_all = ["filter", "machine", "long"])]
     pub changed: Option<String>,
     /// Run all that there is, and then the instruments that look for defects by chance, each for so

@@ -35,7 +35,8 @@ fn landings() -> Option<Vec<String>> {
     git(&["log", "--format=%H", "--", SLICE])
 }
 
-/// The commit that this change is based on: where it left `origin/main`, else what landed before it.
+/// The commit that this change is based on: where it left `origin/main`, else what landed before
+/// it.
 pub fn base() -> Option<String> {
     let head = git(&["rev-parse", "HEAD"])?;
     let left = git(&["merge-base", "HEAD", "origin/main"]).filter(|left| *left != head);

@@ -1,5 +1,5 @@
-//! What a run takes from the network, brought before anything is built, with a time of its own. What
-//! cannot be had is told again by the test that lacks it.
+//! What a run takes from the network, brought before anything is built, with a time of its own.
+//! What cannot be had is said again by the test that lacks it.
 use super::Job;
 use super::programs::foreign;
 use crate::arch::Arch;

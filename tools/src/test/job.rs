@@ -93,8 +93,8 @@ impl<'a> Job<'a> {
         below.map(|(name, chosen)| (name, *chosen))
     }
 
-    /// Whether any test whose name begins with `prefix` is to be run: saves whole suites, and what is
-    /// built for them. Where no name is tracked, what may fit the filter is.
+    /// Whether any test whose name begins with `prefix` is to be run: saves whole suites, and what
+    /// is built for them. Where no name is tracked, what may fit the filter is.
     pub fn may_want(&self, prefix: &str) -> bool {
         self.may_want_of(prefix, |_| true)
     }
@@ -108,8 +108,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether all tests whose names begin with `prefix` are to be run, so that it need not be asked
-    /// which there are.
+    /// Whether all tests whose names begin with `prefix` are to be run, so that it need not be
+    /// asked which there are.
     pub fn wants_all(&self, prefix: &str) -> bool {
         !self.names_only && self.may_want(prefix) && self.below(prefix).all(|(_, chosen)| chosen)
     }

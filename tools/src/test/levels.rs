@@ -99,11 +99,13 @@ pub const ROWS: &[Row] = &[
         &["labs", "tools/src/lab"],
         "a broken solution that a lab's tests pass",
     ),
-    row(
-        "host.labs.*",
-        Default,
-        "a lab that does not compile alone, or whose skeleton gets points",
+    read(
+        "host.labs.*.alone",
+        Spread,
+        &["labs", "tools/src/lab"],
+        "a lab that does not compile without the others",
     ),
+    row("host.labs.*", Default, "a lab whose skeleton gets points"),
     row(
         "host.selftests.*",
         Default,

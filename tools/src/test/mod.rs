@@ -1,6 +1,6 @@
-//! `./run.sh test`: on the host, in the kernel and in programs on it, each of which only assumes that
-//! the one before works. What of it is run is chosen by level ([`levels`]), by name, or by what a
-//! change can reach.
+//! `./run.sh test`: on the host, in the kernel and in programs on it, each of which only assumes
+//! that the one before works. What of it is run is chosen by level ([`levels`]), by name, or by
+//! what a change can reach.
 //!
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the
 //!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;

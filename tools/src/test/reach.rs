@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Files and folders, and patterns of the tests that a change there can reach. The longest beginning
-/// that fits a file counts; of the memory manager's rooms, which ARCHITECTURE.md has the tests of,
-/// see [`of_room`].
+/// Files and folders, and patterns of the tests that a change there can reach. The longest
+/// beginning that fits a file counts; for the memory manager's rooms see [`of_room`].
 const REACH: &[(&str, &str)] = &[
     ("docs", "host.tools.links.*,host.tools.tables.*,host.book.*"),
     ("docs/proofs", "host.proof.*,host.tools.links.*"),

@@ -77,8 +77,8 @@ pub fn drawn(seed: u64) -> BTreeSet<String> {
     Arch::ALL.into_iter().flat_map(of).collect()
 }
 
-/// Lines that have every word of all of them: always the one with most words that are still missing,
-/// of those the first from one on that the seed chooses.
+/// Lines that have every word of all of them: always the one with most words that are still
+/// missing, of those the first from one on that the seed chooses.
 fn cover(lines: &[String], seed: u64) -> Vec<usize> {
     let words = |line: usize| lines[line].split(' ');
     let mut missing: BTreeSet<&str> = (0..lines.len()).flat_map(words).collect();

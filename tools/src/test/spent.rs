@@ -1,6 +1,6 @@
-//! Where the time of a run goes: for each group of cases what its thread did from the case before to
-//! its last one, with what was built for them. Groups of several threads overlap. What the last run
-//! says of each group is kept, so that the next one says how long it will take.
+//! Where the time of a run goes: for each group of cases what its thread did from the case before
+//! to its last one, with what was built for them. Groups of several threads overlap. What the last
+//! run says of each group is kept, so that the next one says how long it will take.
 use crate::workspace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Models of what runs on many CPUs, with the atomics and threads of loom or shuttle in the place of
-//! the real ones.
+//! Models of what runs on many CPUs, with the atomics and threads of loom or shuttle in the place
+//! of the real ones.
 use super::{cargo, programs, targets, tests_of};
 use crate::test::job::Job;
 use anyhow::Result;

@@ -45,8 +45,8 @@ fn key() -> Result<i32, Stop> {
     }
 }
 
-/// Whether this is how the first key is refused where there are none: pkey_alloc(2) says ENOSPC, and
-/// Linux 6.18 EINVAL on a CPU without them.
+/// Whether this is how the first key is refused where there are none: pkey_alloc(2) says ENOSPC,
+/// and Linux 6.18 EINVAL on a CPU without them.
 fn means_none(error: Errno) -> bool {
     matches!(error, Errno(libc::ENOSPC | libc::EINVAL))
 }

@@ -344,12 +344,14 @@ fn host_level(job: &Job<'_>, built: impl FnOnce()) -> Result<()> {
         let beside = scope.spawn(|| host_beside(job));
         built();
         host::run(job, &programs)?;
+        job.report.begins();
         if job.may_want("host.labs.") {
             labs::run_on_host(job);
         }
         beside.join().ok().context("a test thread died")?
     })?;
     // Alone: how long things take is a part of some of these tests.
+    job.report.begins();
     if job.may_want("host.selftests.") {
         suite::run_on_host(job)?;
     }

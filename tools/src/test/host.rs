@@ -1,5 +1,7 @@
 //! The host level: every test program of the workspace's default members, the models that loom and
 //! shuttle run, and the examples in the documentation.
+pub mod mutants;
+
 use super::Job;
 use crate::test::outcome::Outcome;
 use crate::{progress, workspace};

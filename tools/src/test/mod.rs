@@ -17,6 +17,7 @@
 //!   that show more with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel
 //!   with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
+//! - with `--mutants`, instead: `mutants.*`, which test finds what is broken on purpose;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
@@ -121,6 +122,7 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     match plan {
         Plan::Ways(names) => ways::run(&job, names, args)?,
         Plan::Long(time) => long(&job, args, time)?,
+        Plan::Mutants => host::mutants::run(&job, args.drawn, args.by.as_deref())?,
         Plan::Levels => levels(&job, args)?,
     }
     if let Some(path) = &junit {
@@ -141,11 +143,14 @@ enum Plan<'a> {
     Ways(&'a str),
     /// The instruments, each for so long.
     Long(Duration),
+    /// What is broken on purpose.
+    Mutants,
 }
 
 impl Plan<'_> {
     fn of(args: &TestArgs) -> Plan<'_> {
         match (&args.machine, args.long) {
+            _ if args.mutants => Plan::Mutants,
             (Some(names), _) => Plan::Ways(names),
             (None, Some(minutes)) => Plan::Long(Duration::from_secs(60 * minutes)),
             (None, None) => Plan::Levels,
@@ -158,6 +163,7 @@ impl Plan<'_> {
             Plan::Levels => &["host.", "kernel.", "user."],
             Plan::Ways(_) => &["way."],
             Plan::Long(_) => &["long."],
+            Plan::Mutants => &["mutants."],
         }
     }
 }
@@ -170,6 +176,7 @@ fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
         }
         Plan::Ways(_) => "names begin with way.WAY when --machine is given",
         Plan::Long(_) => "names begin with long.host. or long.ARCH. when --long is given",
+        Plan::Mutants => "names are mutants.NAME or mutants.drawn.N when --mutants is given",
     };
     anyhow!(
         "no test matches --filter {}: {names}; --list prints them",

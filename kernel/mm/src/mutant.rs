@@ -155,9 +155,9 @@ mod enabled {
         ON.get() == Some(mutant)
     }
 
-    /// Turns one on in this thread, or all off.
+    /// Turns one on in this thread, or leaves it to the process.
     pub fn set(mutant: Option<Mutant>) {
-        ON.set(mutant);
+        ON.set(mutant.or_else(of_process));
     }
 }
 

@@ -18,7 +18,7 @@ mod suites;
 mod tree;
 
 /// Of a CPU's time: what a test may take to be among those that are tried first.
-const CHEAP: Duration = Duration::from_secs(5);
+const CHEAP: Duration = Duration::from_secs(1);
 /// Of a CPU's time: after that a test has found something, as it does not end.
 const LIMIT: Duration = Duration::from_secs(150);
 

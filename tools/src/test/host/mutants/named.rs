@@ -1,6 +1,5 @@
 //! The mutants with a name, each on for a whole process: `MUTANT=NAME`.
 use super::super::{Program, cargo, programs, with_cfg};
-use super::CHEAP;
 use super::probe::{Probe, cheapest_first};
 use crate::test::Job;
 use crate::test::outcome::Outcome;
@@ -21,8 +20,8 @@ struct Mutant {
 struct Found {
     by: String,
     took: Duration,
-    /// The test's time with nothing broken; `None`: it takes long.
-    sound: Option<Duration>,
+    /// The test's time with nothing broken.
+    sound: Duration,
 }
 
 /// Programs that may find the mutants of some crates.
@@ -83,15 +82,26 @@ pub fn run(job: &Job<'_>) -> Result<()> {
             .for_each(|mutant| println!("{}", full(&mutant.name)));
         return Ok(());
     }
+    let mut costly: Vec<(Stage, Vec<Probe>)> = Vec::new();
     for stage in STAGES {
-        let open =
-            |mutant: &&mut Mutant| mutant.found.is_none() && stage.crates.contains(&mutant.krate);
-        let mut open: Vec<&mut Mutant> = mutants.iter_mut().filter(open).collect();
-        if !open.is_empty() {
-            stage.look_for(&mut open)?;
+        if mutants.iter().any(|mutant| stage.is_for(mutant)) {
+            let programs = programs(stage.what, &mut (stage.build)())?;
+            let probes = Probe::of(&programs, stage.prefix)?;
+            let mut probes = progress::during("timing the tests", || cheapest_first(probes))?;
+            let cheap = probes.iter().take_while(|probe| !probe.is_costly()).count();
+            let rest = probes.split_off(cheap);
+            stage.look_for(&mut mutants, &probes, job)?;
+            costly.push((stage, rest));
         }
     }
-    mutants.iter().for_each(|mutant| mutant.report(job));
+    for (stage, probes) in costly {
+        stage.look_for(&mut mutants, &probes, job)?;
+    }
+    for mutant in mutants.iter().filter(|mutant| mutant.found.is_none()) {
+        let why = format!("no test finds it: {} were tried", mutant.tried);
+        job.report
+            .add(full(&mutant.name), Outcome::Failed(why), None);
+    }
     println!("{}", table(&mutants));
     Ok(())
 }
@@ -120,23 +130,29 @@ fn rows(text: &str) -> Vec<String> {
 }
 
 impl Stage {
-    /// Tries its tests on some mutants.
-    fn look_for(&self, mutants: &mut [&mut Mutant]) -> Result<()> {
-        let programs = programs(self.what, &mut (self.build)())?;
-        let probes = Probe::of(&programs, self.prefix)?;
-        let probes = progress::during("timing the tests", || cheapest_first(probes))?;
-        let mut bar = progress::Bar::new("trying mutants", mutants.len() as u64);
-        for some in mutants.chunks_mut(workers::cpus()) {
-            let names: Vec<String> = some.iter().map(|mutant| mutant.name.clone()).collect();
-            let found = workers::map(&names, names.len(), |name| first(&probes, name));
-            for (mutant, found) in some.iter_mut().zip(found) {
-                let (found, tried) = found?;
-                mutant.found = found;
-                mutant.tried += tried;
+    fn is_for(&self, mutant: &Mutant) -> bool {
+        mutant.found.is_none() && self.crates.contains(&mutant.krate)
+    }
+
+    /// Has tests look for the mutants that nothing has found yet.
+    fn look_for(&self, mutants: &mut [Mutant], probes: &[Probe], job: &Job<'_>) -> Result<()> {
+        let open = mutants.iter_mut().filter(|mutant| self.is_for(mutant));
+        let mut open: Vec<&mut Mutant> = open.collect();
+        let names: Vec<String> = open.iter().map(|mutant| mutant.name.clone()).collect();
+        let found = workers::map(&names, workers::cpus(), |name| {
+            let found = first(probes, name)?;
+            if let Some(found) = &found.0 {
+                job.report
+                    .add(full(name), Outcome::Passed, Some(found.took));
+                println!("      | found by {}", found.by);
             }
-            bar.step(some.len() as u64);
+            anyhow::Ok(found)
+        });
+        for (mutant, found) in open.iter_mut().zip(found) {
+            let (found, tried) = found?;
+            mutant.found = found;
+            mutant.tried += tried;
         }
-        bar.clear();
         Ok(())
     }
 }
@@ -149,7 +165,7 @@ fn first(probes: &[Probe], name: &str) -> Result<(Option<Found>, usize)> {
             let found = Found {
                 by: probe.name.clone(),
                 took,
-                sound: (sound <= CHEAP).then_some(sound),
+                sound,
             };
             return Ok((Some(found), index + 1));
         }
@@ -157,29 +173,12 @@ fn first(probes: &[Probe], name: &str) -> Result<(Option<Found>, usize)> {
     Ok((None, probes.len()))
 }
 
-impl Mutant {
-    fn report(&self, job: &Job<'_>) {
-        let (outcome, took) = match &self.found {
-            Some(found) => (Outcome::Passed, Some(found.took)),
-            None => {
-                let why = format!("no test finds it: {} were tried", self.tried);
-                (Outcome::Failed(why), None)
-            }
-        };
-        job.report.add(full(&self.name), outcome, took);
-    }
-}
-
 /// Who finds what, in CPU seconds.
 fn table(mutants: &[Mutant]) -> String {
     let seconds = |time: Duration| format!("{:.2}", time.as_secs_f64());
     let row = |mutant: &Mutant| {
         let (by, took, sound) = match &mutant.found {
-            Some(found) => (
-                found.by.as_str(),
-                seconds(found.took),
-                found.sound.map_or("more than 5".to_owned(), seconds),
-            ),
+            Some(found) => (found.by.as_str(), seconds(found.took), seconds(found.sound)),
             None => ("none", String::new(), String::new()),
         };
         let (krate, name, tried) = (mutant.krate, &mutant.name, mutant.tried);

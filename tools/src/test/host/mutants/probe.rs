@@ -5,6 +5,7 @@ use crate::workers;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::{BufRead, BufReader, PipeReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -35,6 +36,8 @@ pub struct Probe {
 pub struct Ran {
     /// Whether it ended and passed.
     pub passed: bool,
+    /// Whether it was ended for its time.
+    late: bool,
     /// CPU time, of all its threads.
     pub took: Duration,
     /// The breaks that it has come to.
@@ -92,6 +95,7 @@ impl Probe {
         let reached = output.lines().filter_map(|line| line.split_once(REACHED));
         Ok(Ran {
             passed: status.success(),
+            late: status.signal().is_some(),
             took,
             reached: reached.filter_map(|(_, n)| n.parse().ok()).collect(),
         })
@@ -109,6 +113,7 @@ impl Probe {
     pub fn is_sound(&self, took: Option<Duration>) {
         let _ = self.sound.set(Ran {
             passed: true,
+            late: false,
             took: took.unwrap_or(LIMIT),
             reached: Vec::new(),
         });
@@ -139,7 +144,7 @@ pub fn cheapest_first(mut probes: Vec<Probe>) -> Result<Vec<Probe>> {
     let ran = workers::map(&probes, workers::cpus(), |probe| {
         let ran = probe.run(&[], CHEAP)?;
         // One that was ended for its time has not failed.
-        if ran.passed || ran.took < CHEAP * 9 / 10 {
+        if !ran.late {
             let _ = probe.sound.set(ran);
         }
         anyhow::Ok(())

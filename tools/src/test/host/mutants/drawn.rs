@@ -13,7 +13,6 @@ use crate::{progress, workers, workspace};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -55,22 +54,16 @@ pub fn run(job: &Job<'_>, count: usize, by: &str) -> Result<()> {
         return Ok(());
     }
     let nothing = std::fs::read_to_string(workspace::root().join("docs/mutants.md"))?;
+    let say = |number, end| report(number, &drawn.breaks[&number], end, &nothing, job);
     let mut sound = Sound::default();
-    let mut trial = |tree: &Tree, numbers: &[usize]| -> Result<()> {
-        let ends = drawn.trial(tree, numbers, &mut sound)?;
-        for (number, end) in numbers.iter().zip(ends) {
-            report(*number, &drawn.breaks[number], end, &nothing, job);
-        }
-        Ok(())
-    };
     let together: Vec<usize> = wanted.intersection(&drawn.chosen).copied().collect();
     if !together.is_empty() {
         drawn.write(&mut tree)?;
-        trial(&tree, &together)?;
+        drawn.trial(&tree, &together, &mut sound, &say)?;
     }
     for number in wanted.difference(&drawn.chosen) {
         tree.alone(&drawn.breaks[number])?;
-        trial(&tree, &[*number])?;
+        drawn.trial(&tree, &[*number], &mut sound, &say)?;
     }
     Ok(())
 }
@@ -155,9 +148,16 @@ impl Drawn {
         numbers.iter().map(|n| self.breaks[n].package()).collect()
     }
 
-    /// Builds what some breaks are in, and has tests look for each. What the tests cost with nothing
-    /// broken is kept in `sound`; where one break is alone it is all that is known.
-    fn trial(&self, tree: &Tree, numbers: &[usize], sound: &mut Sound) -> Result<Vec<End>> {
+    /// Builds what some breaks are in, and has tests look for each: all those that are quick first.
+    /// What the tests cost with nothing broken is kept in `sound`; where one break is alone it is
+    /// all that is known.
+    fn trial(
+        &self,
+        tree: &Tree,
+        numbers: &[usize],
+        sound: &mut Sound,
+        say: &(dyn Fn(usize, End) + Sync),
+    ) -> Result<()> {
         let alone = !self.chosen.contains(&numbers[0]);
         let mut probes = Vec::new();
         if numbers.iter().any(|n| !self.breaks[n].is_of_kernel()) {
@@ -175,13 +175,27 @@ impl Drawn {
             kernel: Kernel::of(tree.root()),
             alone,
         };
-        let label = format!("trying {} breaks", numbers.len());
-        let ends = progress::during(&label, || {
-            workers::map(numbers, workers::cpus(), |number| {
-                trial.look_for(*number, &self.breaks[number])
-            })
-        });
-        ends.into_iter().collect()
+        let look = |numbers: &[usize], long: bool| -> Result<Vec<usize>> {
+            let found = workers::map(numbers, workers::cpus(), |number| {
+                let one = &self.breaks[number];
+                let end = match long {
+                    false => trial.look(*number, one)?,
+                    true => trial.look_long(*number, one)?,
+                };
+                let found = end.is_some();
+                end.into_iter().for_each(|end| say(*number, end));
+                anyhow::Ok((!found).then_some(*number))
+            });
+            Ok(found
+                .into_iter()
+                .collect::<Result<Vec<_>>>()?
+                .into_iter()
+                .flatten()
+                .collect())
+        };
+        let left = look(numbers, false)?;
+        look(&left, true)?;
+        Ok(())
     }
 }
 
@@ -194,31 +208,43 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// The cheap tests of the host that come to the break, the suites of the kernel, the other
-    /// tests of the host.
-    fn look_for(&self, number: usize, one: &Break) -> Result<End> {
-        let word = number.to_string();
-        let reach = |probe: &&Probe| !one.is_of_kernel() && (self.alone || probe.may_reach(number));
-        let probes: Vec<&Probe> = self.probes.iter().filter(reach).collect();
-        let cheap = probes.iter().take_while(|probe| !probe.is_costly()).count();
-        let look = |probes: &[&Probe]| -> Result<Option<End>> {
-            for probe in probes {
-                if let Some(took) = probe.finds(&[("DRAWN", &word)])? {
-                    let by = probe.name.clone();
-                    return Ok(Some(End::Found { by, took }));
-                }
-            }
-            Ok(None)
-        };
-        if let Some(found) = look(&probes[..cheap])? {
-            return Ok(found);
+    /// The cheap tests of the host that come to the break, and the suites of the kernel.
+    fn look(&self, number: usize, one: &Break) -> Result<Option<End>> {
+        let (cheap, _) = self.of(number, one);
+        if let Some(found) = first(&cheap, number)? {
+            return Ok(Some(found));
         }
-        if let Some((by, took)) = self.kernel.finds((!self.alone).then_some(number as u32))? {
-            return Ok(End::Found { by, took });
-        }
-        let found = look(&probes[cheap..])?;
-        Ok(found.unwrap_or(End::Survives(probes.len())))
+        let found = self.kernel.finds((!self.alone).then_some(number as u32))?;
+        Ok(found.map(|(by, took)| End::Found { by, took }))
     }
+
+    /// The other tests of the host that come to it.
+    fn look_long(&self, number: usize, one: &Break) -> Result<Option<End>> {
+        let (cheap, costly) = self.of(number, one);
+        let end = first(&costly, number)?;
+        Ok(Some(
+            end.unwrap_or(End::Survives(cheap.len() + costly.len())),
+        ))
+    }
+
+    /// The cheap tests of the host and the others that come to a break.
+    fn of(&self, number: usize, one: &Break) -> (Vec<&Probe>, Vec<&Probe>) {
+        let reach = |probe: &&Probe| !one.is_of_kernel() && (self.alone || probe.may_reach(number));
+        let probes = self.probes.iter().filter(reach);
+        probes.partition(|probe| !probe.is_costly())
+    }
+}
+
+/// The first of some tests that finds a break.
+fn first(probes: &[&Probe], number: usize) -> Result<Option<End>> {
+    let number = number.to_string();
+    for probe in probes {
+        if let Some(took) = probe.finds(&[("DRAWN", &number)])? {
+            let by = probe.name.clone();
+            return Ok(Some(End::Found { by, took }));
+        }
+    }
+    Ok(None)
 }
 
 /// What tests cost with nothing broken.
@@ -234,7 +260,7 @@ impl Sound {
 
     /// Cheapest first. Those that are not known are taken for sound, and come last.
     fn order(&self, mut probes: Vec<Probe>) -> Vec<Probe> {
-        for probe in &probes {
+        for probe in &mut probes {
             probe.is_sound(self.0.get(&probe.name).copied());
         }
         probes.sort_by_key(|probe| {
@@ -276,7 +302,7 @@ fn tests(tree: &Tree) -> Command {
         "--package=own",
     ]);
     command.current_dir(tree.root());
-    command.env("CARGO_TARGET_DIR", workspace::target());
+    command.env("CARGO_TARGET_DIR", Tree::target());
     command
 }
 
@@ -327,10 +353,10 @@ fn errors(tree: &Tree, packages: &BTreeSet<&str>) -> Result<Vec<Error>> {
     let mut errors = Vec::new();
     let host = packages.iter().filter(|package| **package != "kernel");
     let host: Vec<String> = host.map(|package| format!("--package={package}")).collect();
-    let mut check = |arguments: &[String], target: &Path| -> Result<()> {
+    let mut check = |arguments: &[String]| -> Result<()> {
         let mut command = cargo(&["check", "--message-format=json"]);
         command.args(arguments).current_dir(tree.root());
-        command.env("CARGO_TARGET_DIR", target);
+        command.env("CARGO_TARGET_DIR", Tree::target());
         let output = progress::during("checking breaks", || command.output())?;
         let before = errors.len();
         let lines = output.stdout.split(|byte| *byte == b'\n');
@@ -344,12 +370,12 @@ fn errors(tree: &Tree, packages: &BTreeSet<&str>) -> Result<Vec<Error>> {
         Ok(())
     };
     if !host.is_empty() {
-        check(&host, &workspace::target())?;
+        check(&host)?;
     }
     if packages.contains("kernel") {
         let target = Arch::X86_64.kernel_target();
         let arguments = ["--package=kernel".to_owned(), format!("--target={target}")];
-        check(&arguments, &Tree::target_of_kernels())?;
+        check(&arguments)?;
     }
     Ok(errors)
 }

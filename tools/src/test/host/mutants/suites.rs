@@ -67,7 +67,7 @@ impl Kernel<'_> {
     fn image(&self, passes: bool) -> Result<PathBuf> {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         let built = || -> Result<PathBuf> {
-            let target = Tree::target_of_kernels();
+            let target = Tree::target();
             let image = build::elsewhere(Arch::X86_64, self.checkout, &target)?.image;
             for (prefix, words) in SUITES.iter().filter(|_| passes) {
                 let failed = fails(&image, words)?;

@@ -43,7 +43,9 @@ impl Tree {
         ensure!(listed.status.success(), "git ls-files: {}", listed.status);
         let listed = String::from_utf8(listed.stdout)?;
         let mut files = Vec::new();
-        for file in listed.split('\0').filter(|file| !file.is_empty()) {
+        // cargo reads the settings of the checkout around it, too, and would take them twice.
+        let wanted = |file: &&str| !file.is_empty() && !file.starts_with(".cargo/");
+        for file in listed.split('\0').filter(wanted) {
             // A file that is deleted and not yet so in the index.
             let Ok(content) = fs::read(workspace::root().join(file)) else {
                 continue;
@@ -60,9 +62,10 @@ impl Tree {
         &self.root
     }
 
-    /// Where its kernels are built: the program of the checkout's own kernel has the same name.
-    pub fn target_of_kernels() -> PathBuf {
-        workspace::target().join("mutants/kernels")
+    /// Where it is built. Not where the checkout is: cargo names files by places within a workspace,
+    /// and takes what one has built for the other's.
+    pub fn target() -> PathBuf {
+        workspace::target().join("mutants/target")
     }
 
     fn write(&self, file: &Path, content: &[u8]) -> Result<()> {

@@ -29,6 +29,7 @@ on_both! {
     without_large_folios_small_ones_are_taken
     a_child_has_no_monitor
     a_child_of_shared_tables_has_no_monitor
+    a_child_gets_a_monitor_that_asks_for_it
     what_moves_has_no_monitor
     several_move_up_to_one_with_a_monitor
     what_stays_is_still_registered
@@ -377,6 +378,37 @@ fn a_child_of_shared_tables_has_no_monitor<F: PteFormat>(w: &World<F>) {
     w.store(0, &second, page(1), 8).unwrap();
     assert_eq!(w.load(1, &s, page(1)), Ok(1));
     w.check(&[&s, &first, &second], &[]);
+}
+
+/// A monitor that is told of forks has the child's memory as it has the parent's, and where it gets
+/// none that memory is nobody's.
+fn a_child_gets_a_monitor_that_asks_for_it<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    filled(w, &s, 4, WP | VmaFlags::UFFD_FORKS);
+    s.userfault_protect(pages(1, 2), true).unwrap();
+    let fork = |number| {
+        let child = w.adopt(s.fork().unwrap());
+        child.userfault_adopt(|parents| {
+            assert_eq!(parents, MONITOR);
+            number
+        });
+        child
+    };
+    let (child, nobodys) = (fork(MONITOR + 1), fork(0));
+    assert_eq!(
+        (protected(&child, 4), protected(&nobodys, 4)),
+        (vec![1, 2], vec![])
+    );
+    w.check(&[&s, &child, &nobodys], &[]);
+    asks(w.store(0, &child, page(1), 9));
+    let asked = child.asked(page(1), Access::Write).unwrap();
+    assert_eq!(
+        (asked.monitor, asked.question),
+        (MONITOR + 1, Question::WriteProtected)
+    );
+    w.store(1, &nobodys, page(1), 9).unwrap();
+    assert_eq!(nobodys.asked(page(2), Access::Write), None);
+    w.check(&[&s, &child, &nobodys], &[]);
 }
 
 fn what_moves_has_no_monitor<F: PteFormat>(w: &World<F>) {

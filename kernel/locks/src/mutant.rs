@@ -29,10 +29,37 @@ pub enum Mutant {
     CountAfterRequest,
 }
 
+impl Mutant {
+    /// All of them.
+    pub const ALL: &'static [Mutant] = &[
+        Mutant::PassTheLine,
+        Mutant::ServeAnyTicket,
+        Mutant::OpenUnordered,
+        Mutant::ReopenedIfOpen,
+        Mutant::ReadWithoutFence,
+        Mutant::ShareUnordered,
+        Mutant::MarkTooLate,
+        Mutant::WriteBesideReaders,
+        Mutant::TurnNotCounted,
+        Mutant::ArriveUnordered,
+        Mutant::AttendWithoutWait,
+        Mutant::CountAfterRequest,
+    ];
+}
+
 #[cfg(loom)]
 std::thread_local! {
     // loom runs all threads of a model on one of the host's.
-    static ON: core::cell::Cell<Option<Mutant>> = const { core::cell::Cell::new(None) };
+    static ON: core::cell::Cell<Option<Mutant>> = core::cell::Cell::new(of_process());
+}
+
+/// The one that is on wherever none is set: `MUTANT=NAME` in the environment, of a whole run of
+/// tests.
+#[cfg(loom)]
+fn of_process() -> Option<Mutant> {
+    let name = std::env::var("MUTANT").ok()?;
+    let named = |mutant: &Mutant| format!("{mutant:?}") == name;
+    Mutant::ALL.iter().copied().find(named)
 }
 
 /// Switches a fault on in the models that this thread runs.

@@ -139,7 +139,15 @@ mod enabled {
 
     std::thread_local! {
         /// The one that is on in this thread: tests run side by side.
-        static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+        static ON: Cell<Option<Mutant>> = Cell::new(of_process());
+    }
+
+    /// The one that is on wherever none is set: `MUTANT=NAME` in the environment, of a whole run
+    /// of tests.
+    fn of_process() -> Option<Mutant> {
+        let name = std::env::var("MUTANT").ok()?;
+        let named = |mutant: &Mutant| std::format!("{mutant:?}") == name;
+        Mutant::ALL.iter().copied().find(named)
     }
 
     /// Whether the mutant is on in this thread.
@@ -147,9 +155,9 @@ mod enabled {
         ON.get() == Some(mutant)
     }
 
-    /// Turns one on in this thread, or all off.
+    /// Turns one on in this thread, or leaves it to the process.
     pub fn set(mutant: Option<Mutant>) {
-        ON.set(mutant);
+        ON.set(mutant.or_else(of_process));
     }
 }
 

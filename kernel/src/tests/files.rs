@@ -25,7 +25,10 @@ impl Tree {
         Tree::with(b"mode=755")
     }
     fn with(options: &[u8]) -> Result<Tree> {
-        let fs = types::get(b"tmpfs", options)?;
+        Tree::of(b"tmpfs", options)
+    }
+    fn of(kind: &[u8], options: &[u8]) -> Result<Tree> {
+        let fs = types::get(kind, options)?;
         let root = fs.root.clone();
         let mount =
             crate::fs::tree::mount::Mount::new(fs, root, "test".into(), MountFlags::empty());
@@ -218,5 +221,20 @@ ktest! {
         drop(file);
         check_ok!(ctx, tree.unlink("/a"));
         check_ok!(ctx, tree.write("/b", "another"));
+    }
+}
+
+ktest! {
+    /// Each node of /dev leads to a device; /dev/tty does so in a session with a terminal only.
+    fn devices_open(ctx) {
+        let tree = check_ok!(ctx, Tree::of(b"devtmpfs", b""));
+        for name in [
+            "null", "zero", "full", "random", "urandom", "kmsg", "console", "tty0", "userfaultfd",
+        ] {
+            let file = tree.open(name, OpenFlags::NOCTTY);
+            check_eq!(ctx, (name, file.err()), (name, None));
+        }
+        check_ok!(ctx, tree.write("null", "what nobody reads"));
+        check_eq!(ctx, check_ok!(ctx, tree.read("null")), "");
     }
 }

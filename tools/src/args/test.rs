@@ -45,6 +45,16 @@ pub struct TestArgs {
     /// many minutes, 30 if none are given
     #[arg(long, value_name = "MINUTES", num_args = 0..=1, default_missing_value = "30", conflicts_with_all = ["machine", "only"])]
     pub long: Option<u64>,
+    /// Try instead which test finds each mutant, a rule that is broken on purpose
+    #[arg(long, conflicts_with_all = ["machine", "only", "long", "full", "slice", "changed"])]
+    pub mutants: bool,
+    /// With --mutants: so many breaks drawn from the list of cargo-mutants instead, 20 if no number
+    /// is given
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", requires = "mutants")]
+    pub drawn: Option<usize>,
+    /// With --drawn: draw by this word, and not by the hash of HEAD
+    #[arg(long, value_name = "WORD", requires = "drawn")]
+    pub by: Option<String>,
     /// Print the names instead, each with its level
     #[arg(long)]
     pub list: bool,

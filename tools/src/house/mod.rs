@@ -6,7 +6,7 @@
 mod comments;
 mod count;
 mod public;
-mod source;
+pub(crate) mod source;
 
 use crate::arch::Arch;
 use crate::args::HouseArgs;

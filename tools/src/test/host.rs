@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 mod docs;
 mod models;
+pub mod mutants;
 
 pub use docs::doc_tests;
-pub use models::{run_loom, run_shuttle};
+pub use models::{run_loom, run_shuttle, with_cfg};
 
 /// A test program that cargo built.
 pub struct Program {

@@ -18,6 +18,8 @@ pub struct Job<'a> {
     selection: Selection,
     /// Nothing is run: its names are collected.
     names_only: bool,
+    /// Print names instead of running, where they are not tracked.
+    pub list: bool,
     /// Tests that try a part of a table try all of it.
     pub whole_tables: bool,
     /// Where results go.
@@ -45,6 +47,7 @@ impl<'a> Job<'a> {
             filter,
             selection,
             names_only: args.bless,
+            list: args.list,
             whole_tables: args.full || args.long.is_some(),
             report,
             found: Mutex::default(),
@@ -152,7 +155,8 @@ fn filter(args: &TestArgs) -> Result<String> {
 
 /// What the options choose: a filter chooses from all levels.
 fn selection(args: &TestArgs) -> Selection {
-    let named = args.filter.is_some() || args.machine.is_some() || args.long.is_some();
+    let named =
+        args.filter.is_some() || args.machine.is_some() || args.long.is_some() || args.mutants;
     let seed = std::env::var("SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());

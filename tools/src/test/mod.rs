@@ -20,6 +20,7 @@
 //!   with all checks;
 //! - `way.WAY.*`: the kernel's suite and more on other ways to boot, alone with `--machine`;
 //! - with `--long`, after all of these: `long.*`, instruments that look for defects by chance.
+//! - with `--mutants`, instead: `mutants.*`, which test finds what is broken on purpose.
 use crate::arch::Arch;
 use crate::args::{Arches, Level, Machines, TestArgs, TryArgs};
 use crate::build;
@@ -101,7 +102,8 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     if !plan.prefixes().iter().any(|level| job.may_want(level)) {
         return Err(nothing_matches(&job, &plan));
     }
-    if args.list {
+    // Which mutants there are is not tracked.
+    if args.list && !matches!(plan, Plan::Mutants) {
         return list(&job, args, &plan);
     }
     match plan {
@@ -111,7 +113,11 @@ pub fn test(args: &TestArgs) -> Result<u8> {
             levels(&job, args)?;
             long(&job, args, time)?;
         }
+        Plan::Mutants => host::mutants::run(&job, args.drawn, args.by.as_deref())?,
         Plan::Levels => levels(&job, args)?,
+    }
+    if args.list {
+        return Ok(0);
     }
     if args.bless {
         let found = job.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,11 +194,14 @@ enum Plan<'a> {
     Ways(&'a str),
     /// The instruments, each for so long.
     Long(Duration),
+    /// What is broken on purpose.
+    Mutants,
 }
 
 impl Plan<'_> {
     fn of(args: &TestArgs) -> Plan<'_> {
         match (&args.machine, args.long) {
+            _ if args.mutants => Plan::Mutants,
             (Some(names), _) => Plan::Ways(names),
             (None, Some(minutes)) => Plan::Long(Duration::from_secs(60 * minutes)),
             (None, None) => Plan::Levels,
@@ -205,6 +214,7 @@ impl Plan<'_> {
             Plan::Levels => &["host.", "kernel.", "user.", "way."],
             Plan::Ways(_) => &["way."],
             Plan::Long(_) => &["long.", "host.", "kernel.", "user.", "way."],
+            Plan::Mutants => &["mutants."],
         }
     }
 }
@@ -217,6 +227,7 @@ fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
         }
         Plan::Ways(_) => "names begin with way.WAY when --machine is given",
         Plan::Long(_) => "names begin with long.host. or long.ARCH., too, when --long is given",
+        Plan::Mutants => "names are mutants.NAME or mutants.drawn.N when --mutants is given",
     };
     anyhow!(
         "no test matches --filter {}: {names}; --list prints them",

@@ -206,3 +206,29 @@ fn put<T, const N: usize>(pool: &mut NodePool<T, N>, node: u32, at: usize, item:
     }
     Some(right)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{NodePool, put};
+    use alloc::vec::Vec;
+
+    /// Else a place where much is inserted would leave a trail of nodes that are almost empty.
+    #[test]
+    fn a_full_node_is_cut_so_that_each_part_has_a_quarter() {
+        const N: usize = 32;
+        for at in 0..=N {
+            let mut pool = NodePool::<usize, N>::new();
+            pool.reserve(2).unwrap();
+            let node = pool.take();
+            for n in 0..N {
+                assert_eq!(put(&mut pool, node, n, n), None);
+            }
+            let right = put(&mut pool, node, at, N).expect("it was full");
+            let parts = [node, right].map(|node| pool.get(node).to_vec());
+            assert!(parts.iter().all(|part| part.len() >= N / 4), "{parts:?}");
+            let mut whole: Vec<usize> = (0..N).collect();
+            whole.insert(at, N);
+            assert_eq!(parts.concat(), whole);
+        }
+    }
+}

@@ -45,7 +45,7 @@ pub fn run_shuttle(job: &Job<'_>) -> Result<()> {
 }
 
 /// A `cargo test` with `--cfg NAME`, in a folder of its own.
-fn with_cfg(name: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Command {
+pub fn with_cfg(name: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Command {
     let mut build = cargo(&["test"]);
     build
         .args(arguments)

@@ -20,7 +20,8 @@
 //!   with all checks;
 //! - `way.WAY.*`: the kernel's suite and more on other ways to boot, alone with `--machine`;
 //! - with `--long`, after all of these: `long.*`, instruments that look for defects by chance.
-//! - with `--mutants`, instead: `mutants.*`, which test finds what is broken on purpose.
+//! - with `--mutants`, instead: `mutants.*`, which test finds what is broken on purpose; `--long`
+//!   has these, too.
 use crate::arch::Arch;
 use crate::args::{Arches, Level, Machines, TestArgs, TryArgs};
 use crate::build;
@@ -111,6 +112,7 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         // A night has all that there is, too.
         Plan::Long(time) => {
             levels(&job, args)?;
+            night_of_mutants(&job)?;
             long(&job, args, time)?;
         }
         Plan::Mutants => host::mutants::run(&job, args.drawn, args.by.as_deref())?,
@@ -186,6 +188,23 @@ fn list(job: &Job<'_>, args: &TestArgs, plan: &Plan<'_>) -> Result<u8> {
     Ok(0)
 }
 
+/// Which test finds each mutant, and each of some breaks that are drawn, where cargo-mutants is.
+fn night_of_mutants(job: &Job<'_>) -> Result<()> {
+    if job.may_want("mutants.") {
+        host::mutants::run(job, None, None)?;
+    }
+    if job.may_want("mutants.drawn.") {
+        if let Err(why) = host::mutants::run(job, Some(DRAWN), None) {
+            let why = Outcome::Skipped(format!("{why:#}"));
+            job.report.add("mutants.drawn", why, None);
+        }
+    }
+    Ok(())
+}
+
+/// Breaks that a night draws.
+const DRAWN: usize = 20;
+
 /// The tests to run.
 enum Plan<'a> {
     /// The levels.
@@ -213,7 +232,7 @@ impl Plan<'_> {
         match self {
             Plan::Levels => &["host.", "kernel.", "user.", "way."],
             Plan::Ways(_) => &["way."],
-            Plan::Long(_) => &["long.", "host.", "kernel.", "user.", "way."],
+            Plan::Long(_) => &["long.", "host.", "kernel.", "user.", "way.", "mutants."],
             Plan::Mutants => &["mutants."],
         }
     }

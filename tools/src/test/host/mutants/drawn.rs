@@ -2,16 +2,15 @@
 //! programs and one kernel, in which a number chooses; the others are built one by one.
 use super::super::{Program, cargo, programs};
 use super::breaks::{self, Break};
+use super::compiler::errors;
 use super::probe::{Probe, cheapest_first};
 use super::suites::Kernel;
 use super::tree::Tree;
-use crate::arch::Arch;
 use crate::linux::sha256;
 use crate::test::Job;
 use crate::test::outcome::Outcome;
 use crate::{progress, workers, workspace};
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::Command;
 use std::time::Duration;
@@ -92,13 +91,11 @@ impl Drawn {
             chosen: BTreeSet::new(),
         };
         while drawn.breaks.len() < count {
-            let mut new = Numbers::new();
-            for number in 0..count {
-                if !drawn.breaks.contains_key(&number) {
-                    let one = next.next().context("there are no more breaks")?;
-                    drawn.breaks.insert(number, one.clone());
-                    new.insert(number);
-                }
+            let open = (0..count).filter(|number| !drawn.breaks.contains_key(number));
+            let new: Numbers = open.collect();
+            for number in &new {
+                let one = next.next().context("there are no more breaks")?;
+                drawn.breaks.insert(*number, one.clone());
             }
             drawn.chosen.extend(&new);
             for number in drawn.cannot_be_chosen(tree)? {
@@ -186,12 +183,8 @@ impl Drawn {
                 end.into_iter().for_each(|end| say(*number, end));
                 anyhow::Ok((!found).then_some(*number))
             });
-            Ok(found
-                .into_iter()
-                .collect::<Result<Vec<_>>>()?
-                .into_iter()
-                .flatten()
-                .collect())
+            let found: Vec<_> = found.into_iter().collect::<Result<_>>()?;
+            Ok(found.into_iter().flatten().collect())
         };
         let left = look(numbers, false)?;
         look(&left, true)?;
@@ -304,80 +297,6 @@ fn tests(tree: &Tree) -> Command {
     command.current_dir(tree.root());
     command.env("CARGO_TARGET_DIR", Tree::target());
     command
-}
-
-/// An error of the compiler.
-struct Error {
-    text: String,
-    /// File and last line.
-    places: Vec<(String, usize)>,
-}
-
-impl Error {
-    fn read(message: &Value) -> Option<Error> {
-        let message = &message["message"];
-        if message["level"] != "error" {
-            return None;
-        }
-        let mut places = Vec::new();
-        for span in message["spans"].as_array()? {
-            let mut span = span;
-            while !span.is_null() {
-                let line = span["line_end"].as_u64()? as usize;
-                places.push((span["file_name"].as_str()?.to_owned(), line));
-                span = &span["expansion"]["span"];
-            }
-        }
-        let text = message["rendered"].as_str()?.to_owned();
-        Some(Error { text, places })
-    }
-
-    /// The break that is last before it.
-    fn number(&self, tree: &Tree) -> Result<Option<usize>> {
-        for (file, line) in &self.places {
-            let Ok(text) = std::fs::read_to_string(tree.root().join(file)) else {
-                continue;
-            };
-            let lines: Vec<&str> = text.lines().take(*line).collect();
-            if let Some((_, rest)) = lines.join("\n").rsplit_once("crate::drawn::on(") {
-                let digits = rest.split(')').next().unwrap_or_default();
-                return Ok(digits.parse().ok());
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// What the compiler says of some packages of the copy.
-fn errors(tree: &Tree, packages: &BTreeSet<&str>) -> Result<Vec<Error>> {
-    let mut errors = Vec::new();
-    let host = packages.iter().filter(|package| **package != "kernel");
-    let host: Vec<String> = host.map(|package| format!("--package={package}")).collect();
-    let mut check = |arguments: &[String]| -> Result<()> {
-        let mut command = cargo(&["check", "--message-format=json"]);
-        command.args(arguments).current_dir(tree.root());
-        command.env("CARGO_TARGET_DIR", Tree::target());
-        let output = progress::during("checking breaks", || command.output())?;
-        let before = errors.len();
-        let lines = output.stdout.split(|byte| *byte == b'\n');
-        let messages = lines.filter_map(|line| serde_json::from_slice(line).ok());
-        errors.extend(messages.filter_map(|message: Value| Error::read(&message)));
-        let words = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success() || errors.len() > before,
-            "cargo check: {words}"
-        );
-        Ok(())
-    };
-    if !host.is_empty() {
-        check(&host)?;
-    }
-    if packages.contains("kernel") {
-        let target = Arch::X86_64.kernel_target();
-        let arguments = ["--package=kernel".to_owned(), format!("--target={target}")];
-        check(&arguments)?;
-    }
-    Ok(errors)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 mod breaks;
+mod compiler;
 mod drawn;
 mod named;
 mod probe;

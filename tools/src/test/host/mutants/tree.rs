@@ -43,7 +43,7 @@ impl Tree {
         ensure!(listed.status.success(), "git ls-files: {}", listed.status);
         let listed = String::from_utf8(listed.stdout)?;
         let mut files = Vec::new();
-        // cargo reads the settings of the checkout around it, too, and would take them twice.
+        // cargo reads the settings of the checkout around it, too: they would count twice.
         let wanted = |file: &&str| !file.is_empty() && !file.starts_with(".cargo/");
         for file in listed.split('\0').filter(wanted) {
             // A file that is deleted and not yet so in the index.
@@ -62,8 +62,8 @@ impl Tree {
         &self.root
     }
 
-    /// Where it is built. Not where the checkout is: cargo names files by places within a workspace,
-    /// and takes what one has built for the other's.
+    /// Where it is built. Not where the checkout is: cargo names files by places within a
+    /// workspace, and takes what one has built for the other's.
     pub fn target() -> PathBuf {
         workspace::target().join("mutants/target")
     }

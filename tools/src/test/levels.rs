@@ -82,11 +82,21 @@ pub const ROWS: &[Row] = &[
         Slice(1),
         "an example of the documentation that does not compile or says something else",
     ),
+    row(
+        "host.loom.*caught*",
+        Default,
+        "a model of atomics that does not see a rule that is broken on purpose",
+    ),
     read(
-        "host.loom.*",
+        "host.loom.loom_own.*",
         Slice(1),
-        &["kernel/locks", "kernel/own", "arch/x86_64/src/machine"],
-        "an interleaving of atomics that breaks a lock, the account or a flush",
+        &["kernel/own"],
+        "an interleaving of atomics that breaks the account",
+    ),
+    row(
+        "host.loom.*",
+        Default,
+        "an interleaving of atomics that breaks a lock, a flush or a deferred split",
     ),
     row(
         "host.shuttle.*",
@@ -179,7 +189,7 @@ pub const ROWS: &[Row] = &[
         "one size of folios that a program can tell",
     ),
     row(
-        "user.*.abuse.torture_long,user.*.abuse.heap_fail_more",
+        "user.*.abuse.torture_long,user.*.abuse.heap_fail*",
         Slice(4),
         "a lost write or a leak that takes many steps, or several refusals, to show",
     ),

@@ -193,11 +193,11 @@ fn night_of_mutants(job: &Job<'_>) -> Result<()> {
     if job.may_want("mutants.") {
         host::mutants::run(job, None, None)?;
     }
-    if job.may_want("mutants.drawn.") {
-        if let Err(why) = host::mutants::run(job, Some(DRAWN), None) {
-            let why = Outcome::Skipped(format!("{why:#}"));
-            job.report.add("mutants.drawn", why, None);
-        }
+    if job.may_want("mutants.drawn.")
+        && let Err(why) = host::mutants::run(job, Some(DRAWN), None)
+    {
+        let why = Outcome::Skipped(format!("{why:#}"));
+        job.report.add("mutants.drawn", why, None);
     }
     Ok(())
 }

@@ -109,22 +109,11 @@ impl Spent {
 
     /// A line for each of the groups, and of the cases, that took longest.
     pub fn text(&self) -> String {
-        let mut groups: Vec<(Duration, &String)> = self
-            .groups
-            .iter()
-            .map(|(name, spent)| (*spent, name))
-            .collect();
-        groups.sort_by_key(|(spent, _)| std::cmp::Reverse(*spent));
-        let mut cases: Vec<(Duration, &String)> = self
-            .cases
-            .iter()
-            .map(|(took, name)| (*took, name))
-            .collect();
-        cases.sort_by_key(|(took, _)| std::cmp::Reverse(*took));
+        let groups = longest(self.groups.iter().map(|(name, spent)| (*spent, name)));
+        let cases = longest(self.cases.iter().map(|(took, name)| (*took, name)));
         let mut text = String::new();
         for (what, list) in [("group", groups), ("case ", cases)] {
-            let worth = list.iter().filter(|(spent, _)| *spent >= WORTH_SAYING);
-            for (spent, name) in worth.take(MOST) {
+            for (spent, name) in list {
                 let _ = writeln!(text, "slowest {what} {:>5} s  {name}", spent.as_secs());
             }
         }
@@ -143,6 +132,14 @@ impl Spent {
         // Without it the next run does not say how long it takes.
         let _ = fs::write(file(), seconds.iter().map(line).collect::<String>());
     }
+}
+
+/// Those that took longest, if they are worth a word.
+fn longest<'a>(times: impl Iterator<Item = (Duration, &'a String)>) -> Vec<(Duration, &'a String)> {
+    let mut times: Vec<_> = times.filter(|(took, _)| *took >= WORTH_SAYING).collect();
+    times.sort_by_key(|(took, _)| std::cmp::Reverse(*took));
+    times.truncate(MOST);
+    times
 }
 
 /// The longest group of `groups` that a name is in.

@@ -1,5 +1,6 @@
 //! The documentation holds together: links lead to files, decisions are numbered one by one, and
 //! the reading order and the list of tests in ARCHITECTURE.md are those of the source.
+use crate::test::reach::alternatives;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,19 +72,6 @@ fn section(heading: &str) -> String {
 fn quoted(text: &str) -> Vec<String> {
     let names = text.split('`').skip(1).step_by(2);
     names.flat_map(alternatives).collect()
-}
-
-fn alternatives(name: &str) -> Vec<String> {
-    match name
-        .split_once('{')
-        .and_then(|(a, rest)| Some((a, rest.split_once('}')?)))
-    {
-        Some((before, (names, after))) => {
-            let names = names.split(',');
-            names.map(|name| format!("{before}{name}{after}")).collect()
-        }
-        None => vec![name.to_owned()],
-    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ mod long;
 pub mod outcome;
 mod plugin;
 mod programs;
-mod reach;
+pub(crate) mod reach;
 mod scene;
 pub(crate) mod session;
 mod settings;

@@ -133,7 +133,7 @@ fn of_room(architecture: &str, room: &str) -> Option<Vec<String>> {
 }
 
 /// A name with `{a,b}` as several names.
-fn alternatives(name: &str) -> Vec<String> {
+pub fn alternatives(name: &str) -> Vec<String> {
     let parts = name
         .split_once('{')
         .and_then(|(before, rest)| Some((before, rest.split_once('}')?)));

@@ -16,8 +16,8 @@ pub fn bring(job: &Job<'_>, arches: &[Arch], no_install: bool) -> Result<()> {
     crates
         .current_dir(workspace::root())
         .args(["fetch", "--quiet", "--locked"]);
-    progress::step("fetching crates", &mut crates)?;
     let mut lacking = Vec::new();
+    lacking.extend(progress::step("fetching crates", &mut crates).err());
     for &arch in arches {
         let each = |words: &str| {
             let names = [1, 4].map(|cpus| super::name("user", arch, cpus));

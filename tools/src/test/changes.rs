@@ -35,23 +35,20 @@ fn landings() -> Option<Vec<String>> {
     git(&["log", "--format=%H", "--", SLICE])
 }
 
-/// The commit that this change is based on: where it left `origin/main`, else what landed before
-/// it.
-pub fn base() -> Option<String> {
-    let head = git(&["rev-parse", "HEAD"])?;
-    let left = git(&["merge-base", "HEAD", "origin/main"]).filter(|left| *left != head);
-    match left {
-        Some(left) => left.first().cloned(),
-        None => landings()?.get(1).cloned(),
-    }
+/// The commit at which this branch left `origin/main`.
+pub fn left() -> Option<String> {
+    git(&["merge-base", "HEAD", "origin/main"])?.pop()
 }
 
-/// Files that differ from what landed before this landing.
-pub fn since_landing() -> Vec<String> {
-    let landings = landings().unwrap_or_default();
-    let before = landings.get(1);
-    let differ = before.and_then(|commit| git(&["diff", "--name-only", commit]));
-    differ.unwrap_or_default()
+/// The commit that this change is based on: where it left `origin/main`; in a clone that is at
+/// `origin/main` itself, what came before the landing, of which raising the number is the first
+/// commit.
+pub fn base() -> Option<String> {
+    let head = git(&["rev-parse", "HEAD"])?.pop();
+    match left() {
+        left @ Some(_) if left != head => left,
+        _ => Some(format!("{}^", landings()?.first()?)),
+    }
 }
 
 #[cfg(test)]

@@ -160,10 +160,17 @@ fn selection(args: &TestArgs) -> Selection {
     let seed = std::env::var("SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
+    // CI runs a slice; its clone is what lands.
+    let commit = match args.slice {
+        Some(_) => changes::base(),
+        None => changes::left(),
+    };
     Selection {
         full: args.full || args.bless || named && args.slice.is_none(),
         slice: args.slice.map(levels::slice),
         drawn: settings::drawn(seed.unwrap_or(0)),
-        changed: changes::since_landing(),
+        changed: commit
+            .and_then(|commit| changes::since(&commit).ok())
+            .unwrap_or_default(),
     }
 }

@@ -259,8 +259,9 @@ pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
     end_group(pid);
     match (said, status?) {
         (None, _) => Err(Stop::Fail(format!(
-            "still running after {} s",
-            options.timeout
+            "still running after {} s, or idle for {} s",
+            options.timeout,
+            listen::IDLE
         ))),
         (Some(text), proc::Status::Exited(0)) => match text.split_at_checked(1) {
             Some(("O", _)) => Ok(()),
@@ -303,11 +304,12 @@ fn child(test: &Test, room: &Room, tell: i32, heap_fail: u32) -> ! {
     if heap_fail > 0 {
         crate::starve::begin(heap_fail);
     }
-    let text = match (test.run)() {
-        Ok(()) => "O".to_string(),
-        Err(Stop::Skip(why)) => format!("S{why}"),
-        Err(Stop::Fail(why)) => format!("F{why}"),
+    let (sort, why) = match (test.run)() {
+        Ok(()) => ('O', String::new()),
+        Err(Stop::Skip(why)) => ('S', why),
+        Err(Stop::Fail(why)) => ('F', why),
     };
+    let text = format!("{sort}{why}{}", char::from(listen::END));
     let _ = file::write_all(high, text.as_bytes());
     proc::exit_now(0)
 }

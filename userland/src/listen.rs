@@ -9,7 +9,11 @@ pub const IDLE: u64 = 60;
 const STEP_MS: u64 = 500;
 const SECOND: u64 = 1_000_000_000;
 
-/// What a child writes until it closes its end; `None` after so many seconds, or after [`IDLE`].
+/// Ends the words of a test: children that it has left behind may have its end of the pipe, too.
+pub const END: u8 = 0;
+
+/// What a child writes up to [`END`], or until it closes its end; `None` after so many seconds, or
+/// after [`IDLE`].
 pub fn listen(fd: i32, seconds: u64) -> Option<String> {
     let (mut running, mut idle) = (Running::begin(), 0);
     let (mut passed, mut done) = (0, worked());
@@ -27,7 +31,12 @@ pub fn listen(fd: i32, seconds: u64) -> Option<String> {
             }
             Ok(_) => match file::read(fd, &mut buf) {
                 Ok(0) => return Some(String::from_utf8_lossy(&said).into_owned()),
-                Ok(n) => said.extend_from_slice(&buf[..n]),
+                Ok(n) => {
+                    said.extend_from_slice(&buf[..n]);
+                    if said.pop_if(|last| *last == END).is_some() {
+                        return Some(String::from_utf8_lossy(&said).into_owned());
+                    }
+                }
                 Err(Errno(libc::EINTR)) => {}
                 Err(e) => return Some(format!("Fread: {e}")),
             },

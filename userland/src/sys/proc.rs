@@ -86,6 +86,18 @@ pub fn wait_for(pid: i32) -> Result<Status> {
     }
 }
 
+/// Looks at the process's state until it is S; after 2 s a system without /proc goes on.
+pub fn wait_until_asleep(pid: i32) {
+    let mut running = super::time::Running::begin();
+    while running.passed() < 2_000_000_000 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if stat.rsplit_once(") ").is_some_and(|s| s.1.starts_with('S')) {
+            return;
+        }
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+    }
+}
+
 /// waitid's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitInfo {

@@ -2,7 +2,7 @@
 use userland::harness::{Outcome, in_child, need};
 use userland::sys::mem::{RW, mmap};
 use userland::sys::proc::{self, Fork, Status};
-use userland::sys::{Errno, call, file, sig, time};
+use userland::sys::{Errno, call, file, sig};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -199,25 +199,13 @@ fn poker(tell: i32) -> Result<i32, userland::harness::Stop> {
     let parent = proc::getpid();
     match proc::fork()? {
         Fork::Child => {
-            wait_until_asleep(parent);
+            proc::wait_until_asleep(parent);
             let _ = proc::kill(parent, libc::SIGUSR1);
-            wait_until_asleep(parent);
+            proc::wait_until_asleep(parent);
             let _ = file::write(tell, b"x");
             proc::exit_now(0)
         }
         Fork::Parent(pid) => Ok(pid),
-    }
-}
-
-/// Looks at the process's state until it is S; after 2 s a system without /proc goes on.
-fn wait_until_asleep(pid: i32) {
-    let mut running = time::Running::begin();
-    while running.passed() < 2_000_000_000 {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        if stat.rsplit_once(") ").is_some_and(|s| s.1.starts_with('S')) {
-            return;
-        }
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
     }
 }
 

@@ -65,6 +65,14 @@ fn threads_futex_bits() -> Outcome {
     Ok(())
 }
 
+/// Four children that sleep on the word. Linux puts one that it wakes by mistake, as it does where
+/// a thread has just changed its CPU, back to the word that it came to: it must sleep before it is
+/// moved.
+fn four_asleep(word: &AtomicU32) -> Result<Vec<i32>> {
+    let pids: Result<Vec<_>> = (0..4).map(|n| sleeper(n, word, u32::MAX)).collect();
+    pids.inspect(|pids| pids.iter().for_each(|pid| proc::wait_until_asleep(*pid)))
+}
+
 /// FUTEX_REQUEUE and FUTEX_CMP_REQUEUE: who was moved is woken through the other word.
 fn threads_futex_requeue() -> Outcome {
     let at = shared_page()?;
@@ -76,8 +84,7 @@ fn threads_futex_requeue() -> Outcome {
         futex(from, libc::FUTEX_CMP_REQUEUE, [wake, moves, target, value])
     };
     for n in 0..2 {
-        let pids = (0..4).map(|n| sleeper(n, from, u32::MAX));
-        let pids = pids.collect::<Result<Vec<_>>>()?;
+        let pids = four_asleep(from)?;
         // Another value: nobody is moved.
         check_err!(compare(0, 9, 1), EAGAIN);
         until(4, || {
@@ -95,8 +102,7 @@ fn threads_futex_requeue() -> Outcome {
         }
     }
     // One is woken, the others are moved.
-    let pids = (0..4).map(|n| sleeper(n, from, u32::MAX));
-    let pids = pids.collect::<Result<Vec<_>>>()?;
+    let pids = four_asleep(from)?;
     let mut through = 0;
     until(4, || {
         let done = compare(usize::from(through == 0), 9, 0)?;

@@ -3,8 +3,9 @@
 
 use crate::{Process, Sim, World};
 use core::ptr::drop_in_place;
-use mm::AddressSpace;
 use mm::arch::PteFormat;
+use mm::object::Object;
+use mm::{AddressSpace, Handle};
 
 type Space<F> = AddressSpace<Sim<F>>;
 
@@ -29,8 +30,7 @@ fn of<F: PteFormat>() -> Vec<*const ()> {
         Process::<F>::end as *const (),
         drop_in_place::<World<F>> as *const (),
         drop_in_place::<Process<F>> as *const (),
-        Space::<F>::new as *const (),
-        Space::<F>::end as *const (),
+        Handle::<Sim<F>>::new as *const (),
         Space::<F>::share as *const (),
         Space::<F>::fault as *const (),
         Space::<F>::pin as *const (),
@@ -47,8 +47,8 @@ fn of<F: PteFormat>() -> Vec<*const ()> {
         Space::<F>::lock_all as *const (),
         Space::<F>::brk as *const (),
         Space::<F>::fork as *const (),
-        Space::<F>::zap_object as *const (),
-        Space::<F>::zap_object_range as *const (),
+        Object::<Sim<F>>::truncate as *const (),
+        Object::<Sim<F>>::punch as *const (),
         Space::<F>::clear_soft_dirty as *const (),
         Space::<F>::clear_referenced as *const (),
         Space::<F>::split_deferred as *const (),

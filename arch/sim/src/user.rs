@@ -1,13 +1,13 @@
 //! A memory manager on a simulated machine, and user code on it.
 
 use crate::machine::{FIRST, Options, Sim};
-use mm::AddressSpace;
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 use mm::arch::PteFormat;
 use mm::check;
 use mm::fault::{Access, Resolution};
 use mm::frame::Kind;
 use mm::object::Object;
+use mm::{AddressSpace, Handle};
 use mm::{FrameMeta, Mm, PageCount};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,26 +75,27 @@ impl<F: PteFormat> Drop for Shared<F> {
 /// An address space that is unloaded from every CPU before it is dropped, as in a kernel.
 pub struct Process<F: PteFormat> {
     sim: Sim<F>,
-    space: AddressSpace<Sim<F>>,
+    /// Until it has ended.
+    space: Option<Handle<Sim<F>>>,
 }
 
 impl<F: PteFormat> Deref for Process<F> {
     type Target = AddressSpace<Sim<F>>;
     fn deref(&self) -> &AddressSpace<Sim<F>> {
-        &self.space
+        self.space.as_ref().expect("it has not ended")
     }
 }
 
 impl<F: PteFormat> Process<F> {
-    /// Unmaps everything ([`AddressSpace::end`]).
+    /// Unmaps everything, in steps.
     pub fn end(&mut self) {
         self.leave_all();
-        self.space.end();
+        self.space = None;
     }
     fn leave_all(&self) {
         for cpu in 0..self.sim.options().cpus {
             self.sim.run_on(cpu);
-            self.space.leave();
+            self.space.iter().for_each(|space| space.leave());
         }
     }
 }
@@ -119,13 +120,13 @@ impl<F: PteFormat> World<F> {
 
     /// A process with nothing mapped.
     pub fn process(&self) -> Process<F> {
-        self.adopt(AddressSpace::new(&self.mm).expect("a fresh machine has memory"))
+        self.adopt(Handle::new(&self.mm).expect("a fresh machine has memory"))
     }
     /// Makes a process of an address space.
-    pub fn adopt(&self, space: AddressSpace<Sim<F>>) -> Process<F> {
+    pub fn adopt(&self, space: Handle<Sim<F>>) -> Process<F> {
         Process {
             sim: self.sim.clone(),
-            space,
+            space: Some(space),
         }
     }
 

@@ -44,19 +44,11 @@ fn run<F: PteFormat>(test: fn(&World<F>)) {
 
 type O<F> = Arc<Object<Sim<F>>>;
 
-fn offline<F: PteFormat>(
-    s: &Process<F>,
-    at: VirtAddr,
-    how: Offline,
-    all: &[&Process<F>],
-) -> Result<u64, Error> {
-    s.offline(at, how, &mut |f| all.iter().for_each(|s| f(s)))
+fn lose<F: PteFormat>(s: &Process<F>, at: VirtAddr) -> Result<u64, Error> {
+    s.offline(at, Offline::Hard)
 }
-fn lose<F: PteFormat>(s: &Process<F>, at: VirtAddr, all: &[&Process<F>]) -> Result<u64, Error> {
-    offline(s, at, Offline::Hard, all)
-}
-fn leave<F: PteFormat>(s: &Process<F>, at: VirtAddr, all: &[&Process<F>]) -> Result<u64, Error> {
-    offline(s, at, Offline::Soft, all)
+fn leave<F: PteFormat>(s: &Process<F>, at: VirtAddr) -> Result<u64, Error> {
+    s.offline(at, Offline::Soft)
 }
 
 fn frame<F: PteFormat>(s: &Process<F>, at: VirtAddr) -> Pfn {
@@ -105,7 +97,7 @@ fn huge<F: PteFormat>(w: &World<F>, s: &Process<F>, order: Order, file: Option<&
     let (offset, file) = (0, None);
     s.map(MapRequest {
         backing: Backing::Object {
-            object,
+            object: object.into(),
             offset,
             file,
         },
@@ -120,7 +112,7 @@ fn a_private_page_is_lost<F: PteFormat>(w: &World<F>) {
     map(&s, AT, 3, RW);
     (0..3).for_each(|n| w.store(0, &s, page(n), 1 + n as u8).unwrap());
     let bad = frame(&s, page(1));
-    assert_eq!(lose(&s, page(1) + 5, &[&s]), Ok(PAGE_SIZE));
+    assert_eq!(lose(&s, page(1) + 5), Ok(PAGE_SIZE));
     w.check(&[&s], &[]);
     assert!(is_retired(w, bad));
     assert_eq!((w.mm.hwpoisoned(), s.usage().rss.anon), (1, 2));
@@ -130,8 +122,8 @@ fn a_private_page_is_lost<F: PteFormat>(w: &World<F>) {
         assert_eq!(w.load(cpu, &s, page(2)), Ok(3));
     }
     assert_eq!(s.write(page(1), &[1], false), 0);
-    assert_eq!(lose(&s, page(1), &[&s]), Err(Error::HwPoison));
-    assert_eq!(leave(&s, page(1), &[&s]), Err(Error::HwPoison));
+    assert_eq!(lose(&s, page(1)), Err(Error::HwPoison));
+    assert_eq!(leave(&s, page(1)), Err(Error::HwPoison));
     // A child has it as well, and a page in its place once it was dropped.
     let child = w.adopt(s.fork().unwrap());
     w.check(&[&s, &child], &[]);
@@ -151,7 +143,7 @@ fn all_who_share_lose<F: PteFormat>(w: &World<F>) {
     // It has a page of its own by now.
     w.store(0, &other, page(0), 2).unwrap();
     let bad = frame(&parent, AT);
-    assert_eq!(lose(&child, AT, &[&parent, &child, &other]), Ok(PAGE_SIZE));
+    assert_eq!(lose(&child, AT), Ok(PAGE_SIZE));
     w.check(&[&parent, &child, &other], &[]);
     assert!(is_retired(w, bad));
     assert_eq!(w.load(0, &parent, AT), Err(LOST));
@@ -168,7 +160,7 @@ fn a_large_folio_is_split_first<F: PteFormat>(w: &World<F>) {
         (0..pages).for_each(|n| w.store(0, &s, page(n), n as u8).unwrap());
         let size = Order(order).bytes();
         let lost = w.mm.hwpoisoned();
-        assert_eq!(lose(&s, page(5), &[&s]), Ok(size));
+        assert_eq!(lose(&s, page(5)), Ok(size));
         w.check(&[&s], &[]);
         assert_eq!(w.mm.hwpoisoned(), lost + 1);
         for n in 0..pages {
@@ -180,8 +172,8 @@ fn a_large_folio_is_split_first<F: PteFormat>(w: &World<F>) {
         map(&s, at, pages, RW);
         w.store(0, &s, at, 1).unwrap();
         let child = w.adopt(s.fork().unwrap());
-        assert_eq!(lose(&s, at, &[&s, &child]), Err(Error::Busy));
-        assert_eq!(leave(&s, at, &[&s, &child]), Err(Error::Busy));
+        assert_eq!(lose(&s, at), Err(Error::Busy));
+        assert_eq!(leave(&s, at), Err(Error::Busy));
         assert_eq!(w.load(0, &s, at), Ok(1));
         assert_eq!(w.mm.hwpoisoned(), lost + 1);
         w.check(&[&s, &child], &[]);
@@ -195,10 +187,10 @@ fn a_pinned_page_goes_with_the_pin<F: PteFormat>(w: &World<F>) {
     w.store(0, &s, AT, 1).unwrap();
     let bad = frame(&s, AT);
     let pin = s.pin(AT).unwrap();
-    assert_eq!(leave(&s, AT, &[&s]), Err(Error::Busy));
+    assert_eq!(leave(&s, AT), Err(Error::Busy));
     assert_eq!((frame(&s, AT), w.mm.hwpoisoned()), (bad, 0));
     w.check(&[&s], &[]);
-    assert_eq!(lose(&s, AT, &[&s]), Err(Error::Busy));
+    assert_eq!(lose(&s, AT), Err(Error::Busy));
     w.check(&[&s], &[]);
     assert_eq!(w.load(0, &s, AT), Err(LOST));
     assert_eq!(w.mm.hwpoisoned(), 1);
@@ -213,7 +205,7 @@ fn a_pinned_page_goes_with_the_pin<F: PteFormat>(w: &World<F>) {
     shared(&s, &object, page(1), 1);
     let bad = frame_of(w, &s, page(1));
     let (first, second) = (s.pin(page(1)).unwrap(), s.pin_lasting(page(1)).unwrap());
-    assert_eq!(lose(&s, page(1), &[&s]), Err(Error::Busy));
+    assert_eq!(lose(&s, page(1)), Err(Error::Busy));
     drop(first);
     w.check(&[&s], &[&object]);
     assert_eq!(kind(w, bad), Kind::Object);
@@ -232,7 +224,7 @@ fn an_object_remembers<F: PteFormat>(w: &World<F>) {
     w.load(0, &a, page(1)).unwrap();
     w.store(1, &b, page(101), 9).unwrap();
     let bad = frame(&a, page(1));
-    assert_eq!(lose(&a, page(1), &[&a, &b]), Ok(PAGE_SIZE));
+    assert_eq!(lose(&a, page(1)), Ok(PAGE_SIZE));
     w.check(&[&a, &b], &[&object]);
     assert!(is_retired(w, bad));
     assert_eq!(w.load(0, &a, page(1)), Err(LOST));
@@ -259,7 +251,7 @@ fn an_object_remembers<F: PteFormat>(w: &World<F>) {
     assert_eq!(object.read_at(PAGE_SIZE, &mut bytes), bytes.len() / 3 * 2);
     w.check(&[&a, &b], &[&object]);
     // The object ends with one that is lost.
-    assert_eq!(lose(&b, page(100), &[&a, &b]), Ok(PAGE_SIZE));
+    assert_eq!(lose(&b, page(100)), Ok(PAGE_SIZE));
     drop((a, b, object));
     assert_eq!(limit.used(), 0);
 }
@@ -275,13 +267,13 @@ fn private_copies_stay<F: PteFormat>(w: &World<F>) {
     private(&b);
     w.store(0, &a, AT, 5).unwrap();
     assert_eq!(w.load(0, &b, AT), Ok(1));
-    assert_eq!(lose(&b, AT, &[&a, &b]), Ok(PAGE_SIZE));
+    assert_eq!(lose(&b, AT), Ok(PAGE_SIZE));
     w.check(&[&a, &b], &[&object]);
     assert_eq!(w.load(0, &a, AT), Ok(5));
     assert_eq!(w.store(0, &b, AT, 1), Err(LOST));
     // A copy is lost alone.
     w.store(0, &b, page(1), 6).unwrap();
-    assert_eq!(lose(&b, page(1), &[&a, &b]), Ok(PAGE_SIZE));
+    assert_eq!(lose(&b, page(1)), Ok(PAGE_SIZE));
     assert_eq!(w.load(0, &b, page(1)), Err(LOST));
     assert_eq!(w.load(0, &a, page(1)), Ok(2));
     w.check(&[&a, &b], &[&object]);
@@ -291,10 +283,9 @@ fn what_is_truncated_is_forgotten<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     let object = object(w, 3);
     shared(&s, &object, AT, 3);
-    assert_eq!(lose(&s, page(1), &[&s]), Ok(PAGE_SIZE));
-    assert_eq!(lose(&s, page(2), &[&s]), Ok(PAGE_SIZE));
-    object.set_len(2 * PAGE_SIZE);
-    s.zap_object(&object, 2);
+    assert_eq!(lose(&s, page(1)), Ok(PAGE_SIZE));
+    assert_eq!(lose(&s, page(2)), Ok(PAGE_SIZE));
+    object.truncate(2 * PAGE_SIZE);
     object.set_len(3 * PAGE_SIZE);
     assert_eq!(w.load(0, &s, page(1)), Err(LOST));
     assert_eq!(w.load(0, &s, page(2)), Ok(0));
@@ -312,7 +303,7 @@ fn a_private_huge_page_is_lost<F: PteFormat>(w: &World<F>) {
         w.store(0, &s, AT + size, 2).unwrap();
         let child = w.adopt(s.fork().unwrap());
         let bad = frame(&s, page(3));
-        assert_eq!(lose(&s, page(3), &[&s, &child]), Ok(size));
+        assert_eq!(lose(&s, page(3)), Ok(size));
         w.check(&[&s, &child], &[]);
         for space in [&s, &child] {
             let lost = Resolution::Poisoned(order);
@@ -349,12 +340,12 @@ fn of_a_huge_page_the_rest_can_be_read<F: PteFormat>(w: &World<F>) {
         w.store(0, &s, AT, 1).unwrap();
         let bad = AT + size + 7 * PAGE_SIZE;
         let bad_frame = frame(&s, bad);
-        assert_eq!(lose(&s, bad, &[&s]), Ok(size));
+        assert_eq!(lose(&s, bad), Ok(size));
         w.check(&[&s], &[&object]);
         let lost = Resolution::Poisoned(order);
         assert_eq!(w.load(0, &s, AT + size), Err(lost));
         assert_eq!(w.load(0, &s, AT), Ok(1));
-        assert_eq!(lose(&s, bad, &[&s]), Err(Error::HwPoison));
+        assert_eq!(lose(&s, bad), Err(Error::HwPoison));
         let mut bytes = vec![0; 2 * size as usize];
         let intact = size + 7 * PAGE_SIZE;
         assert_eq!(object.read_at(0, &mut bytes), intact as usize);
@@ -370,7 +361,7 @@ fn of_a_huge_page_the_rest_can_be_read<F: PteFormat>(w: &World<F>) {
         w.check(&[&s], &[&object]);
         assert_eq!(w.load(0, &s, AT + size), Ok(0));
         // The file ends with one.
-        assert_eq!(lose(&s, AT, &[&s]), Ok(size));
+        assert_eq!(lose(&s, AT), Ok(size));
         w.check(&[&s], &[&object]);
         drop((s, object));
         let figures = w.mm.hugetlb(order);
@@ -385,7 +376,7 @@ fn contents_move<F: PteFormat>(w: &World<F>) {
     w.store(0, &s, page(1), 7).unwrap();
     w.load(1, &s, page(1)).unwrap();
     let old = frame(&s, page(1));
-    assert_eq!(leave(&s, page(1), &[&s]), Ok(PAGE_SIZE));
+    assert_eq!(leave(&s, page(1)), Ok(PAGE_SIZE));
     w.check(&[&s], &[]);
     assert_ne!(frame(&s, page(1)), old);
     assert!(is_retired(w, old));
@@ -401,16 +392,18 @@ fn all_who_share_get_copies<F: PteFormat>(w: &World<F>) {
     w.store(0, &parent, AT, 7).unwrap();
     let child = w.adopt(parent.fork().unwrap());
     let old = frame(&parent, AT);
-    assert_eq!(leave(&parent, AT, &[&parent, &child]), Ok(PAGE_SIZE));
+    assert_eq!(leave(&parent, AT), Ok(PAGE_SIZE));
     w.check(&[&parent, &child], &[]);
     assert!(is_retired(w, old));
     w.store(0, &child, AT, 8).unwrap();
     assert_eq!(w.load(0, &parent, AT), Ok(7));
     assert_eq!(w.load(1, &child, AT), Ok(8));
-    // The process that was not asked still has it.
+    // Who has a pin keeps it.
     let other = w.adopt(parent.fork().unwrap());
-    assert_eq!(leave(&parent, AT, &[&parent]), Err(Error::Busy));
+    let pin = other.pin(AT).unwrap();
+    assert_eq!(leave(&parent, AT), Err(Error::Busy));
     w.check(&[&parent, &child, &other], &[]);
+    drop(pin);
     assert_eq!(
         (w.load(0, &other, AT), w.load(0, &parent, AT)),
         (Ok(7), Ok(7))
@@ -426,7 +419,7 @@ fn a_page_of_an_object_moves<F: PteFormat>(w: &World<F>) {
     w.store(0, &a, page(1), 8).unwrap();
     w.load(1, &b, page(101)).unwrap();
     let old = frame(&a, page(1));
-    assert_eq!(leave(&b, page(101), &[&a, &b]), Ok(PAGE_SIZE));
+    assert_eq!(leave(&b, page(101)), Ok(PAGE_SIZE));
     w.check(&[&a, &b], &[&object]);
     assert!(is_retired(w, old));
     assert_eq!(w.load(0, &a, page(1)), Ok(8));
@@ -434,7 +427,7 @@ fn a_page_of_an_object_moves<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.load(1, &b, page(101)), Ok(9));
     // A pin keeps its page.
     let pin = a.pin_lasting(page(1)).unwrap();
-    assert_eq!(leave(&b, page(101), &[&a, &b]), Err(Error::Busy));
+    assert_eq!(leave(&b, page(101)), Err(Error::Busy));
     assert_eq!(w.mm.hwpoisoned(), 1);
     w.check(&[&a, &b], &[&object]);
     drop(pin);
@@ -447,7 +440,7 @@ fn huge_pages_move<F: PteFormat>(w: &World<F>) {
         let s = w.process();
         huge(w, &s, order, None, 1);
         w.store(0, &s, page(3), 4).unwrap();
-        assert_eq!(leave(&s, page(3), &[&s]), Ok(size));
+        assert_eq!(leave(&s, page(3)), Ok(size));
         w.check(&[&s], &[]);
         assert_eq!(w.load(1, &s, page(3)), Ok(4));
         assert_eq!(w.store(1, &s, page(3), 5), Ok(()));
@@ -458,13 +451,13 @@ fn huge_pages_move<F: PteFormat>(w: &World<F>) {
         object.set_len(size);
         huge(w, &s, order, Some(&object), 1);
         w.store(0, &s, page(7), 4).unwrap();
-        assert_eq!(leave(&s, AT, &[&s]), Ok(size));
+        assert_eq!(leave(&s, AT), Ok(size));
         w.check(&[&s], &[&object]);
         assert_eq!(w.load(1, &s, page(7)), Ok(4));
         assert_eq!(w.mm.hugetlb(order).total, 3);
         // Without another one it stays.
         w.mm.resize_hugetlb(order, 1);
-        assert_eq!(leave(&s, AT, &[&s]), Err(Error::NoMem));
+        assert_eq!(leave(&s, AT), Err(Error::NoMem));
         assert_eq!(w.load(1, &s, page(7)), Ok(4));
         w.check(&[&s], &[&object]);
         drop((s, object));
@@ -490,7 +483,7 @@ fn protection_moves_with_huge_pages<F: PteFormat>(w: &World<F>) {
             s.userfault_register(all, monitor).unwrap();
             s.userfault_protect(all, true).unwrap();
             let before = frame(&s, page(3));
-            assert_eq!(leave(&s, page(3), &[&s]), Ok(size));
+            assert_eq!(leave(&s, page(3)), Ok(size));
             w.check(&[&s], object.as_ref().as_slice());
             assert_eq!(w.store(0, &s, page(2), 5), Err(Resolution::Asks));
             assert_ne!(frame_of(w, &s, page(3)), before);
@@ -505,14 +498,14 @@ fn protection_moves_with_huge_pages<F: PteFormat>(w: &World<F>) {
 fn what_cannot_go<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 2, RW);
-    assert_eq!(lose(&s, page(2), &[&s]), Err(Error::Fault));
+    assert_eq!(lose(&s, page(2)), Err(Error::Fault));
     // The page of zeros.
-    assert_eq!(lose(&s, AT, &[&s]), Err(Error::Busy));
+    assert_eq!(lose(&s, AT), Err(Error::Busy));
     assert_eq!(w.load(0, &s, AT), Ok(0));
     // What a device writes to.
     let pin = s.pin_lasting(page(1)).unwrap();
     pin.write(0, &[5]);
-    assert_eq!(leave(&s, page(1), &[&s]), Err(Error::Busy));
+    assert_eq!(leave(&s, page(1)), Err(Error::Busy));
     assert_eq!(w.load(0, &s, page(1)), Ok(5));
     w.check(&[&s], &[]);
     drop(pin);
@@ -527,7 +520,7 @@ fn no_memory_to_move_to<F: PteFormat>(w: &World<F>) {
     w.store(0, &s, AT, 7).unwrap();
     w.load(0, &s, page(1)).unwrap();
     w.mm.allocator().fail_after(Some(0));
-    let results = [AT, page(1)].map(|at| leave(&s, at, &[&s]));
+    let results = [AT, page(1)].map(|at| leave(&s, at));
     w.mm.allocator().fail_after(None);
     assert_eq!(results, [Err(Error::NoMem); 2]);
     assert_eq!(w.mm.hwpoisoned(), 0);

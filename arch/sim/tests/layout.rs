@@ -260,7 +260,7 @@ fn errors_are_the_manuals<F: PteFormat>(w: &World<F>) {
     object.set_len(PAGE_SIZE);
     s.set_limits(Limits::NONE);
     let backing = Backing::Object {
-        object,
+        object: object.into(),
         offset: 0,
         file: None,
     };

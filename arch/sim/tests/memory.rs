@@ -159,7 +159,7 @@ fn a_shared_mapping_reaches_the_object<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     let request = || {
         let backing = Backing::Object {
-            object: object.clone(),
+            object: object.clone().into(),
             offset: 0,
             file: None,
         };
@@ -183,7 +183,6 @@ fn a_shared_mapping_reaches_the_object<F: PteFormat>(w: &World<F>) {
     assert_eq!((bytes[0], bytes[PAGE_SIZE as usize]), (3, 4));
     w.check(&[&s, &child], &[&object]);
     s.advise(page(0), PAGE_SIZE, Advice::Remove).unwrap();
-    child.zap_object_range(&object, 0, 1, true);
     assert_eq!(
         (w.load(0, &s, page(0)), w.load(1, &child, page(0))),
         (Ok(0), Ok(0))
@@ -202,8 +201,7 @@ fn past_the_end_is_a_bus_error<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.load(0, &s, page(1)), Err(Resolution::Bus));
     object.set_len(2 * PAGE_SIZE);
     w.store(0, &s, page(1), 1).unwrap();
-    object.set_len(0);
-    s.zap_object(&object, 0);
+    object.truncate(0);
     assert_eq!(
         (w.load(0, &s, page(0)), w.store(0, &s, page(1), 1)),
         (Err(Resolution::Bus), Err(Resolution::Bus))

@@ -122,7 +122,7 @@ fn hugetlb<F: PteFormat>(w: &World<F>, p: &Process<F>, kind: VmaFlags) -> VirtAd
     object.set_len(DEFAULT.bytes());
     let (offset, file) = (0, None);
     let backing = Backing::Object {
-        object,
+        object: object.into(),
         offset,
         file,
     };
@@ -149,12 +149,6 @@ fn shmem<F: PteFormat>(
         .unwrap();
     w.store(0, p, at, 1).unwrap();
     (object, at)
-}
-
-/// A hole of one page.
-fn punch<F: PteFormat>(p: &Process<F>, object: &Arc<Object<arch_sim::Sim<F>>>, index: u64) {
-    while !object.punch_step(index * PAGE_SIZE, PAGE_SIZE) {}
-    p.zap_object_range(object, index, index + 1, true);
 }
 
 impl<F: PteFormat> Case<F> {
@@ -628,26 +622,26 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             p.unmap(at, DEFAULT.bytes()).unwrap();
         })],
         Mutant::FreeHwPoison => vec![blocks("frames out of use", |_, p| {
-            let offline = |at, how| p.offline(at, how, &mut |f| f(p));
-            offline(page(1), Offline::Hard).unwrap();
+            p.offline(page(1), Offline::Hard).unwrap();
         })],
         Mutant::MapPunched => vec![blocks("of its object is another one", |w, p| {
             let (object, at) = shmem(w, p, 4);
             let pin = p.pin(at + 9 * PAGE_SIZE).unwrap();
-            punch(p, &object, 3);
+            object.punch(3 * PAGE_SIZE, PAGE_SIZE);
             w.load(0, p, at).unwrap();
             w.check(&[p], &[&object]);
             drop(pin);
         })],
         Mutant::SplitMapped => vec![blocks("references", |w, p| {
             let (object, at) = shmem(w, p, 4);
-            p.mlock(at, BLOCK * PAGE_SIZE, true, false).unwrap();
-            punch(p, &object, 3);
+            let pin = p.pin(at + 9 * PAGE_SIZE).unwrap();
+            object.punch(3 * PAGE_SIZE, PAGE_SIZE);
             w.check(&[p], &[&object]);
+            drop(pin);
         })],
         Mutant::PunchUnderLeaf => vec![blocks("leaf is cut", |w, p| {
             let (object, _) = shmem(w, p, 9);
-            punch(p, &object, 3);
+            object.punch(3 * PAGE_SIZE, PAGE_SIZE);
         })],
         Mutant::CutHugePages => vec![blocks("leaf is cut", |w, p| {
             let at = hugetlb(w, p, VmaFlags::empty());

@@ -69,7 +69,7 @@ fn fault<F: PteFormat>(p: &Process<F>, n: u64, access: Access) -> Result<(), Out
 
 fn a_new_space<F: PteFormat>(w: &World<F>) {
     let (failed, _space) = each_fails(w, &[], || {
-        Space::new(&w.mm).map_err(|error| {
+        mm::Handle::new(&w.mm).map_err(|error| {
             assert_eq!(error, Error::NoMem);
             OutOfMemory
         })

@@ -23,7 +23,7 @@ on_both_by_run! {
     a_child_maps_it_too
     a_hole_splits
     a_pin_keeps_the_folio
-    a_locked_area_keeps_the_folio
+    a_locked_area_does_not_keep_the_folio
     the_end_splits
     private_mappings_copy_pages
     a_limit_is_in_pages
@@ -89,11 +89,9 @@ fn mapped<F: PteFormat>(s: &Process<F>, at: VirtAddr, pages: u64) -> Vec<u64> {
     (0..pages).filter(is_mapped).collect()
 }
 
-/// As MADV_REMOVE and fallocate(2) do.
-fn punch<F: PteFormat>(object: &O<F>, all: &[&Process<F>], first: u64, pages: u64) {
-    while !object.punch_step(first * PAGE_SIZE, pages * PAGE_SIZE) {}
-    all.iter()
-        .for_each(|s| s.zap_object_range(object, first, first + pages, true));
+/// A hole of some pages.
+fn punch<F: PteFormat>(object: &O<F>, first: u64, pages: u64) {
+    object.punch(first * PAGE_SIZE, pages * PAGE_SIZE);
 }
 
 fn move_to<F: PteFormat>(s: &Process<F>, at: VirtAddr, pages: u64, to: VirtAddr) {
@@ -198,7 +196,7 @@ fn within_the_size<F: PteFormat>(w: &World<F>) {
     assert_eq!((folio(w, &s, page(3)).0, folio(w, &s, page(30)).0), (4, 0));
     // What lies behind the end is not mapped, although it is there.
     orders(w, &[4]);
-    punch(&object, &[&s], 16, 16);
+    punch(&object, 16, 16);
     w.store(0, &s, page(17), 1).unwrap();
     assert_eq!((folio(w, &s, page(17)).0, object.pages()), (4, 32));
     assert_eq!(mapped(&s, AT, 48), Vec::from_iter(0..31));
@@ -254,7 +252,7 @@ fn a_hole_splits<F: PteFormat>(w: &World<F>) {
     }
     w.load(0, &b, page(128)).unwrap();
     let (before, frame) = (w.mm.counts().object, folio(w, &a, page(9)).1);
-    punch(&object, &[&a, &b], 4, 5);
+    punch(&object, 4, 5);
     w.check(&[&a, &b], &[&object]);
     assert_eq!((object.pages(), w.mm.counts().object), (27, before - 5));
     // The rest is where it was, in single pages, and mapped again when it is used.
@@ -264,13 +262,13 @@ fn a_hole_splits<F: PteFormat>(w: &World<F>) {
     assert_eq!(stat(w, 5, Stat::Split), 1);
     w.check(&[&a, &b], &[&object]);
     // A hole of whole folios splits none; one at both ends both.
-    punch(&object, &[&a, &b], 0, 64);
+    punch(&object, 0, 64);
     w.store(0, &a, page(2), 1).unwrap();
     w.store(0, &a, page(40), 1).unwrap();
-    punch(&object, &[&a, &b], 0, 32);
+    punch(&object, 0, 32);
     assert_eq!(stat(w, 5, Stat::Split), 1);
     w.store(0, &a, page(2), 1).unwrap();
-    punch(&object, &[&a, &b], 30, 4);
+    punch(&object, 30, 4);
     assert_eq!((stat(w, 5, Stat::Split), object.pages()), (3, 60));
     w.check(&[&a, &b], &[&object]);
 }
@@ -282,7 +280,7 @@ fn a_pin_keeps_the_folio<F: PteFormat>(w: &World<F>) {
     w.store(0, &s, page(5), 9).unwrap();
     w.store(0, &s, page(7), 8).unwrap();
     let pin = s.pin(page(5)).unwrap();
-    punch(&object, &[&s], 4, 2);
+    punch(&object, 4, 2);
     w.check(&[&s], &[&object]);
     assert_eq!((object.pages(), w.mm.counts().object), (14, 16));
     let mut byte = [0];
@@ -296,21 +294,22 @@ fn a_pin_keeps_the_folio<F: PteFormat>(w: &World<F>) {
     w.check(&[&s], &[&object]);
     drop(pin);
     // The next hole in it gives its parts back.
-    punch(&object, &[&s], 8, 1);
+    punch(&object, 8, 1);
     assert_eq!((object.pages(), w.mm.counts().object), (14, 14));
     w.check(&[&s], &[&object]);
 }
 
-fn a_locked_area_keeps_the_folio<F: PteFormat>(w: &World<F>) {
+/// One locked page of a large folio would keep all of it, outside of any limit.
+fn a_locked_area_does_not_keep_the_folio<F: PteFormat>(w: &World<F>) {
     orders(w, &[4]);
     let (s, object) = (w.process(), object(w, 16));
     shared(&s, &object, AT, 16);
-    s.mlock(AT, 16 * PAGE_SIZE, true, false).unwrap();
-    assert_eq!(mapped(&s, AT, 16).len(), 16);
-    punch(&object, &[&s], 4, 2);
-    assert_eq!(mapped(&s, AT, 16).len(), 14);
-    assert_eq!((object.pages(), w.mm.counts().object), (14, 16));
+    s.mlock(AT, PAGE_SIZE, true, false).unwrap();
+    w.store(0, &s, AT, 7).unwrap();
+    punch(&object, 1, 15);
+    assert_eq!((object.pages(), w.mm.counts().object), (1, 1));
     w.check(&[&s], &[&object]);
+    assert_eq!(w.load(0, &s, AT), Ok(7));
 }
 
 fn the_end_splits<F: PteFormat>(w: &World<F>) {
@@ -320,8 +319,7 @@ fn the_end_splits<F: PteFormat>(w: &World<F>) {
     for n in 0..32 {
         w.store(0, &s, page(n), 1).unwrap();
     }
-    object.set_len(19 * PAGE_SIZE + 5);
-    s.zap_object(&object, 20);
+    object.truncate(19 * PAGE_SIZE + 5);
     w.check(&[&s], &[&object]);
     assert_eq!((object.pages(), w.mm.counts().object), (20, 20));
     assert_eq!((folio(w, &s, page(3)).0, mapped(&s, AT, 32).len()), (4, 16));
@@ -351,7 +349,7 @@ fn private_mappings_copy_pages<F: PteFormat>(w: &World<F>) {
     );
     w.check(&[&s, &t], &[&object]);
     // A hole takes no copies; a private write at a hole gets a single page.
-    punch(&object, &[&s, &t], 4, 2);
+    punch(&object, 4, 2);
     assert_eq!(
         (w.load(1, &t, page(5)), w.load(1, &t, page(4))),
         (Ok(1), Ok(0))
@@ -374,7 +372,7 @@ fn a_limit_is_in_pages<F: PteFormat>(w: &World<F>) {
     let charge = |order| stat(w, order, Stat::ShmemFallbackCharge);
     assert_eq!((charge(4), charge(2)), (1, 1));
     w.check(&[&s], &[&object]);
-    punch(&object, &[&s], 2, 3);
+    punch(&object, 2, 3);
     assert_eq!(limit.used(), 18);
     drop((s, object));
     assert_eq!(limit.used(), 0);
@@ -461,7 +459,7 @@ fn a_monitor_protects<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.store(0, &s, page(4), 1), Err(Resolution::Asks));
     assert_eq!(w.load(0, &s, page(4)), Ok(0));
     // A hole in the folio leaves the marks of all of it.
-    punch(&object, &[&s, &t], 2, 1);
+    punch(&object, 2, 1);
     w.check(&[&s, &t], &[&object]);
     assert_eq!(w.mm.counts().object, 15);
     assert_eq!(w.store(0, &s, page(9), 1), Err(Resolution::Asks));
@@ -507,15 +505,6 @@ fn a_monitor_is_gone_after_mremap<F: PteFormat>(w: &World<F>) {
     }
 }
 
-fn lose<F: PteFormat>(
-    s: &Process<F>,
-    at: VirtAddr,
-    how: Offline,
-    all: &[&Process<F>],
-) -> Result<u64, Error> {
-    s.offline(at, how, &mut |f| all.iter().for_each(|s| f(s)))
-}
-
 fn a_page_is_lost<F: PteFormat>(w: &World<F>) {
     orders(w, &[4]);
     let (s, t, object) = (w.process(), w.process(), object(w, 16));
@@ -524,16 +513,10 @@ fn a_page_is_lost<F: PteFormat>(w: &World<F>) {
     w.store(0, &s, page(3), 1).unwrap();
     w.load(1, &t, page(3)).unwrap();
     let pin = s.pin(page(9)).unwrap();
-    assert_eq!(
-        lose(&s, page(4), Offline::Hard, &[&s, &t]),
-        Err(Error::Busy)
-    );
+    assert_eq!(s.offline(page(4), Offline::Hard), Err(Error::Busy));
     w.check(&[&s, &t], &[&object]);
     drop(pin);
-    assert_eq!(
-        lose(&s, page(4), Offline::Hard, &[&s, &t]),
-        Ok(16 * PAGE_SIZE)
-    );
+    assert_eq!(s.offline(page(4), Offline::Hard), Ok(16 * PAGE_SIZE));
     w.check(&[&s, &t], &[&object]);
     assert_eq!(w.load(1, &t, page(4)), Err(Resolution::Poisoned(Order(0))));
     assert_eq!(w.load(1, &t, page(3)), Ok(1));
@@ -546,7 +529,7 @@ fn a_page_moves<F: PteFormat>(w: &World<F>) {
     shared(&s, &object, AT, 16);
     w.store(0, &s, page(3), 1).unwrap();
     let frame = folio(w, &s, page(3)).1;
-    assert_eq!(lose(&s, page(3), Offline::Soft, &[&s]), Ok(16 * PAGE_SIZE));
+    assert_eq!(s.offline(page(3), Offline::Soft), Ok(16 * PAGE_SIZE));
     assert_eq!(w.load(0, &s, page(3)), Ok(1));
     assert_ne!(folio(w, &s, page(3)).1, frame);
     w.check(&[&s], &[&object]);
@@ -633,7 +616,7 @@ fn parts_of_a_leaf<F: PteFormat>(w: &World<F>) {
 
 fn a_hole_under_a_leaf<F: PteFormat>(w: &World<F>) {
     let (s, t, object) = with_leaves(w);
-    punch(&object, &[&s, &t], 100, 3);
+    punch(&object, 100, 3);
     assert_eq!((object.pages(), w.mm.counts().object), (HUGE - 3, HUGE - 3));
     assert_eq!(w.mm.thp().shmem(), (0, 0));
     w.check(&[&s, &t], &[&object]);
@@ -645,10 +628,7 @@ fn a_hole_under_a_leaf<F: PteFormat>(w: &World<F>) {
     // The end, while a pin keeps the folio.
     w.store(0, &s, page(HUGE), 3).unwrap();
     let pin = s.pin(page(HUGE + 9)).unwrap();
-    object.set_len((HUGE + 4) * PAGE_SIZE);
-    [&s, &t]
-        .iter()
-        .for_each(|s| s.zap_object(&object, HUGE + 4));
+    object.truncate((HUGE + 4) * PAGE_SIZE);
     w.check(&[&s, &t], &[&object]);
     assert_eq!(
         (w.load(0, &s, page(HUGE)), w.mm.counts().object),
@@ -667,7 +647,7 @@ fn a_protected_leaf<F: PteFormat>(w: &World<F>) {
         .unwrap();
     assert!(!is_leaf(&s, AT));
     w.check(&[&s, &t], &[&object]);
-    punch(&object, &[&s, &t], 10, 1);
+    punch(&object, 10, 1);
     w.check(&[&s, &t], &[&object]);
     assert_eq!(w.store(0, &s, page(7), 1), Err(Resolution::Asks));
     assert_eq!(w.store(0, &s, page(10), 1), Err(Resolution::Asks));
@@ -675,8 +655,8 @@ fn a_protected_leaf<F: PteFormat>(w: &World<F>) {
     w.check(&[&s, &t], &[&object]);
 }
 
-fn collapse<F: PteFormat>(s: &Process<F>, at: VirtAddr, all: &[&Process<F>]) -> Result<(), Error> {
-    s.advise_collapse(at, HUGE * PAGE_SIZE, &mut |f| all.iter().for_each(|s| f(s)))
+fn collapse<F: PteFormat>(s: &Process<F>, at: VirtAddr) -> Result<(), Error> {
+    s.advise(at, HUGE * PAGE_SIZE, Advice::Collapse)
 }
 
 fn a_range_collapses<F: PteFormat>(w: &World<F>) {
@@ -687,16 +667,16 @@ fn a_range_collapses<F: PteFormat>(w: &World<F>) {
     shared(&s, &object, AT, 3 * HUGE);
     shared(&t, &object, page(8 * HUGE + 1), 3 * HUGE);
     // Nothing is there.
-    assert_eq!(collapse(&s, AT, &[&s, &t]), Err(Error::Inval));
+    assert_eq!(collapse(&s, AT), Err(Error::Inval));
     w.store(0, &s, page(5), 5).unwrap();
     object.write_at(100 * PAGE_SIZE, &[9]).unwrap();
     w.load(1, &t, page(8 * HUGE + 101)).unwrap();
     let pin = s.pin(page(6)).unwrap();
-    assert_eq!(collapse(&s, AT, &[&s, &t]), Err(Error::Again));
+    assert_eq!(collapse(&s, AT), Err(Error::Again));
     w.check(&[&s, &t], &[&object]);
     drop(pin);
     let before = w.mm.counts().object;
-    assert_eq!(collapse(&s, AT, &[&s, &t]), Ok(()));
+    assert_eq!(collapse(&s, AT), Ok(()));
     w.check(&[&s, &t], &[&object]);
     assert_eq!(w.mm.counts().object, before - 17 + HUGE);
     assert_eq!((limit.used(), object.pages()), (HUGE, HUGE));
@@ -704,11 +684,11 @@ fn a_range_collapses<F: PteFormat>(w: &World<F>) {
     let seen = [5, 100, 7].map(|n| w.load(0, &s, page(n)));
     assert_eq!(seen, [Ok(5), Ok(9), Ok(0)]);
     assert_eq!(w.load(1, &t, page(8 * HUGE + 101)), Ok(9));
-    assert_eq!(collapse(&s, AT, &[&s, &t]), Ok(()));
+    assert_eq!(collapse(&s, AT), Ok(()));
     // Where offsets are others, and where the object ends before.
-    assert_eq!(collapse(&t, page(9 * HUGE), &[&s, &t]), Err(Error::Inval));
+    assert_eq!(collapse(&t, page(9 * HUGE)), Err(Error::Inval));
     w.store(0, &s, page(2 * HUGE), 1).unwrap();
-    assert_eq!(collapse(&s, page(2 * HUGE), &[&s, &t]), Err(Error::Inval));
+    assert_eq!(collapse(&s, page(2 * HUGE)), Err(Error::Inval));
     w.check(&[&s, &t], &[&object]);
     // In a monitor's area, too, where faults are asked for.
     w.store(1, &t, page(9 * HUGE + 1), 3).unwrap();
@@ -719,7 +699,7 @@ fn a_range_collapses<F: PteFormat>(w: &World<F>) {
     let second = VirtRange::new(page(HUGE), page(2 * HUGE));
     s.userfault_register(second, with).unwrap();
     assert_eq!(w.load(0, &s, page(HUGE)), Err(Resolution::Asks));
-    assert_eq!(collapse(&s, page(HUGE), &[&s, &t]), Ok(()));
+    assert_eq!(collapse(&s, page(HUGE)), Ok(()));
     assert_eq!(w.load(0, &s, page(HUGE)), Ok(3));
     assert!(is_leaf(&s, page(HUGE)));
     w.check(&[&s, &t], &[&object]);

@@ -82,7 +82,7 @@ fn verbs<F: PteFormat>() -> Vec<(&'static str, Verb<F>)> {
     vec![
         ("munmap", |p, _| p.unmap(AT, LEN).unwrap()),
         ("end", |p, _| p.end()),
-        ("fork and end", |p, _| p.fork().unwrap().end()),
+        ("fork and end", |p, _| drop(p.fork().unwrap())),
         ("mmap over", |p, _| map(p, AT, PAGES, RW)),
         ("dontneed", |p, _| p.dont_need(AT, LEN).unwrap()),
         ("free", |p, _| {
@@ -107,10 +107,8 @@ fn verbs<F: PteFormat>() -> Vec<(&'static str, Verb<F>)> {
         ("split", |p, _| {
             let _ = p.split_range(VirtRange::new(AT, AT + LEN), Order(0));
         }),
-        ("truncate", |p, object| p.zap_object(object, 0)),
-        ("punch", |p, object| {
-            p.zap_object_range(object, 0, PAGES, true);
-        }),
+        ("truncate", |_, object| object.truncate(0)),
+        ("punch", |_, object| object.punch(0, LEN)),
     ]
 }
 

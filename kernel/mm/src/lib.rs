@@ -39,10 +39,12 @@
 //! |---|---|---|
 //! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures; faults and page advice of a space that threads share have it as readers |
 //! | 205 [`sync::rank::NODE`] | a bit of each page table | its entries, against other readers of the space's lock |
+//! | 208 [`sync::rank::MAPPERS`] | one per object | the spaces that map it, and how many of them may write |
 //! | 210 [`sync::rank::OBJECT`] | one per object | its pages and its length |
 //! | 215 [`sync::rank::HUGETLB`] | one per pool of huge pages | its free pages and figures |
 //! | 220 [`sync::rank::ASID`] | one | the pool of tags |
 //! | 221 [`sync::rank::MM_ID`] | one | the ids of address spaces in the account |
+//! | 222 [`sync::rank::SPACES`] | one | all address spaces, by key |
 //! | 230 [`sync::rank::HEAP`] | the kernel's heap | allocations under any lock above; it calls `alloc_kernel` |
 //! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
 //! | 236 [`sync::rank::HUGE_ZERO`] | one | the huge zero page and how many leaves map it |
@@ -88,13 +90,14 @@ pub(crate) mod verbs;
 pub mod vma;
 
 pub use frame::FrameMeta;
-pub use manager::{FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory};
+pub use manager::{FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory, SpaceKey};
 pub use own::PageCount;
 pub use report::{EntryRun, EntryTo, SmapsWalk};
 pub use space::{
-    AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
+    AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Handle, Limits, MMAP_MIN_ADDR,
     MapRequest, Mapped, Mdwe, Offline, PageInfo, Place, Rss, STACK_GUARD_GAP, Smaps, Usage,
+    WeakHandle,
 };
 pub use stat::{ROWS as COUNTERS, Stats};
 pub use table::kernel::KernelSpace;
-pub use verbs::{Content, Registration, RemapFlags};
+pub use verbs::{Content, Filling, Registration, RemapFlags};

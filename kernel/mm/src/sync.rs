@@ -24,10 +24,12 @@ pub mod rank {
     locks::named_ranks! {
         pub const SPACE: u8 = 200;
         pub const NODE: u8 = 205;
+        pub const MAPPERS: u8 = 208;
         pub const OBJECT: u8 = 210;
         pub const HUGETLB: u8 = 215;
         pub const ASID: u8 = 220;
         pub const MM_ID: u8 = 221;
+        pub const SPACES: u8 = 222;
         pub const HEAP: u8 = 230;
         pub const KERNEL_SPACE: u8 = 235;
         pub const HUGE_ZERO: u8 = 236;

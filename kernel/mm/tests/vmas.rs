@@ -56,7 +56,7 @@ fn run(
                 None => Backing::Anon,
                 // So that neighbours go on where the other stops: the offset follows the address.
                 Some(o) => Backing::Object {
-                    object: object.clone(),
+                    object: object.clone().into(),
                     offset: at + o,
                     file: None,
                 },

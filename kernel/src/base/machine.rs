@@ -14,6 +14,10 @@ pub struct Hw;
 pub type Mm = mm::Mm<Hw>;
 /// A user address space.
 pub type AddressSpace = mm::AddressSpace<Hw>;
+/// A reference to one: the last to go unmaps it, so that whoever drops it holds no lock.
+pub type Space = mm::Handle<Hw>;
+/// A reference that does not keep it.
+pub type WeakSpace = mm::WeakHandle<Hw>;
 /// A memory object: the pages of a file or of shared anonymous memory.
 pub type Object = mm::object::Object<Hw>;
 /// A virtual memory area.

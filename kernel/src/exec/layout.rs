@@ -153,7 +153,7 @@ fn map_segment(
     let mut anonymous = page_down(start);
     if segment.file_size > 0 {
         let backing = Backing::Object {
-            object: file.object().clone(),
+            object: file.object().clone().into(),
             offset: segment.offset / PAGE_SIZE,
             file: Some(file.mapped_file()),
         };
@@ -226,7 +226,7 @@ mod trampoline {
 
     pub fn map(space: &AddressSpace) -> Result<(), Refusal> {
         let backing = Backing::Object {
-            object: page()?,
+            object: page()?.into(),
             offset: 0,
             file: None,
         };

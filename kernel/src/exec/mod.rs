@@ -35,7 +35,7 @@ use crate::arch::pte::Format;
 use crate::arch::trap::UserContext;
 use crate::base::cmdline;
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{AddressSpace, mm};
+use crate::base::machine::{Space, mm};
 use crate::fs::{self, ExecFile, FsContext};
 use crate::process::task::{self, AltStack, Image, Process, Resource, ResourceLimits, Task};
 use crate::process::{robust, signal};
@@ -53,7 +53,7 @@ use parts::script;
 
 /// A program that is ready: its address space and where it starts.
 struct NewProgram {
-    space: Arc<AddressSpace>,
+    space: Space,
     image: Image,
     pc: u64,
     sp: u64,
@@ -137,7 +137,7 @@ fn build(
     if !strings.fit(limits.soft(Resource::Stack)) {
         return Err(Errno::E2BIG.into());
     }
-    let space = AddressSpace::new(mm())?;
+    let space = Space::new(mm())?;
     space.set_limits(limits.for_space());
     process.space.with(|old| {
         space.change_thp_permit(|_| old.thp_permit());
@@ -169,7 +169,7 @@ fn build(
         stack: VirtAddr(stack.pointer),
     };
     Ok(NewProgram {
-        space: Arc::new(space),
+        space,
         image,
         pc: interpreter.map_or(loaded.entry, |at| at.entry).0,
         sp: stack.pointer,
@@ -239,9 +239,7 @@ fn change_over(task: &Arc<Task>, ready: NewProgram, path: &[u8]) {
         done.complete();
     }
     // Other threads may run meanwhile: they see the new program.
-    if let Some(old) = old {
-        task::end_space(old);
-    }
+    drop(old);
 }
 
 /// PID 1's program, before there is a thread; the error is for the console.

@@ -3,7 +3,6 @@
 use crate::base::Pid;
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::AddressSpace;
 use crate::fs::kinds::socket::Creator;
 use parts::signal::{SIGPIPE, SIGXFSZ};
 
@@ -50,8 +49,6 @@ pub trait Caller {
     fn session_of(pgid: Pid) -> Option<Pid>;
     /// userfaultfd(2) without a check of the caller, who was let open its device.
     fn userfaultfd(flags: u64) -> Result<u64>;
-    /// Calls `f` with each address space once or more, in steps: the caller holds no lock.
-    fn for_each_space(f: impl FnMut(&AddressSpace));
 }
 
 /// RLIMIT_NOFILE of the running process.

@@ -19,7 +19,7 @@ use crate::base::above::Above;
 use crate::base::cpus;
 use crate::base::heap;
 use crate::base::kstack;
-use crate::base::machine::mm;
+use crate::base::machine::{Space, mm};
 use crate::base::ranks;
 use crate::process::signal::{self, SIGKILL, SigInfo};
 use crate::process::task::{self, Process, Task, TaskState, Work};
@@ -136,9 +136,9 @@ fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
     report::killed(&victim);
     KILLS.fetch_add(1, Relaxed);
     // Weak: the victim may end while the processes that share its space are looked for.
-    let space = victim.space.with(Arc::downgrade).unwrap_or_default();
+    let space = victim.space.with(Space::downgrade).unwrap_or_default();
     for process in task::in_steps(task::processes()) {
-        let shares = process.space.with(|own| Arc::as_ptr(own) == space.as_ptr());
+        let shares = process.space.with(|own| space.is(own));
         if shares == Some(true) || Arc::ptr_eq(&process, &victim) {
             signal::send_process(&process, SigInfo::kernel(SIGKILL));
         }

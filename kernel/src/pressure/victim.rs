@@ -1,8 +1,8 @@
 //! Selection of the OOM victim: the process whose end brings most memory back.
 
-use crate::base::machine::AddressSpace;
+use crate::base::machine::{AddressSpace, Space};
 use crate::process::task::{self, NEVER, Process};
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use mm::vma::Backing;
 
 /// Badness of a process, in pages of `total` in the machine: the `freed` ones that its end brings
@@ -34,7 +34,7 @@ fn kept_by_mappings(space: &AddressSpace) -> u64 {
             && !file.as_ref().is_some_and(|file| file.keeps_pages())
         {
             // Two references are this copy of the area and the file.
-            let others = Arc::strong_count(object) - 1 - usize::from(file.is_some());
+            let others = Arc::strong_count(object.object()) - 1 - usize::from(file.is_some());
             pages += object.pages() / others.max(1) as u64;
         }
     });
@@ -56,11 +56,10 @@ pub fn score_of(process: &Process, total: u64) -> i64 {
 pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
     let mut worst: Option<(i64, Arc<Process>)> = None;
     for process in task::in_steps(task::processes()) {
-        // Weak: while other threads run, the process must be able to end.
-        let look = |space: &Arc<AddressSpace>| (freed(space), Arc::downgrade(space));
-        let Some((freed, space)) = process.space.with(look) else {
+        let Some(space) = process.space.get() else {
             continue;
         };
+        let freed = freed(&space);
         let Some(points) = points(freed, process.oom.get(), total) else {
             continue;
         };
@@ -75,10 +74,10 @@ pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
 }
 
 /// Whether the memory of a space stays because a process uses it that does not end.
-fn is_kept(space: &Weak<AddressSpace>) -> bool {
+fn is_kept(space: &Space) -> bool {
     let stays = |process: &Process| process.pid() == 1 || process.oom.get() == NEVER;
     let mut users = task::in_steps(task::processes()).filter(|process| {
-        let uses = process.space.with(|own| Arc::as_ptr(own) == space.as_ptr());
+        let uses = process.space.with(|own| space.is(own));
         uses == Some(true)
     });
     users.any(|user| stays(&user))

@@ -3,13 +3,10 @@
 use crate::base::Pid;
 use crate::base::above::Above;
 use crate::base::errno::Result;
-use crate::base::machine::AddressSpace;
 use crate::fs::caller::{Caller, Ids};
 use crate::fs::kinds::socket::Creator;
 use crate::process::signal::{self, SigInfo};
-use crate::process::task::{
-    Resource, current, for_each_space, is_orphaned, session_of, with_current,
-};
+use crate::process::task::{Resource, current, is_orphaned, session_of, with_current};
 use crate::process::userfault;
 use crate::sched;
 
@@ -76,10 +73,5 @@ impl Caller for Above {
     #[inline]
     fn userfaultfd(flags: u64) -> Result<u64> {
         userfault::open(&current(), flags)
-    }
-
-    #[inline]
-    fn for_each_space(f: impl FnMut(&AddressSpace)) {
-        for_each_space(f);
     }
 }

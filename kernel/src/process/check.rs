@@ -8,11 +8,10 @@
 
 use super::task::{self, Work};
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{AddressSpace, kernel_space, mm};
+use crate::base::machine::{Space, kernel_space, mm};
 use crate::base::rendezvous;
 use crate::base::room;
 use crate::sched::{self, kernel_lock};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::addr::PAGE_SIZE;
@@ -75,19 +74,19 @@ fn now() -> Result {
 }
 
 /// Frames that the check may need to note what it finds.
-fn frames_for(spaces: &[Arc<AddressSpace>]) -> u64 {
+fn frames_for(spaces: &[Space]) -> u64 {
     let counts = mm().counts();
     let mapped: u64 = spaces.iter().map(|space| space.usage().rss.total()).sum();
     FRAMES + (counts.anon + counts.object + mapped) * BYTES_FOR_PAGE / PAGE_SIZE
 }
 
 /// The address spaces of all threads and processes, each once.
-fn spaces() -> Vec<Arc<AddressSpace>> {
+fn spaces() -> Vec<Space> {
     let of_tasks = task::tasks_after(0).filter_map(|task| task.space.get());
     let of_processes = task::processes().filter_map(|process| process.space.get());
     let mut spaces: Vec<_> = of_tasks.chain(of_processes).collect();
     spaces.push(sched::empty_space().clone());
-    spaces.sort_unstable_by_key(|space| Arc::as_ptr(space).addr());
-    spaces.dedup_by_key(|space| Arc::as_ptr(space).addr());
+    spaces.sort_unstable_by_key(|space| space.key());
+    spaces.dedup_by_key(|space| space.key());
     spaces
 }

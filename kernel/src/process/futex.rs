@@ -77,7 +77,9 @@ fn home(word: Word) -> Result<Home> {
     }
     uaccess::check(address, 4)?;
     let task = task::current();
-    let space = task.space.with(|space| Arc::as_ptr(space).addr());
+    let space = task
+        .space
+        .with(|space| core::ptr::from_ref(&**space).addr());
     let own = Home {
         of: space.ok_or(Errno::EFAULT)?,
         offset: address,
@@ -100,9 +102,9 @@ fn home(word: Word) -> Result<Home> {
     }
     Ok(match &vma.backing {
         Backing::Object { object, offset, .. } if vma.flags.contains(VmaFlags::SHARED) => Home {
-            of: Arc::as_ptr(object).addr(),
+            of: Arc::as_ptr(object.object()).addr(),
             offset: offset * PAGE_SIZE + (address - vma.range.start.0),
-            _object: Some(object.clone()),
+            _object: Some(object.object().clone()),
         },
         _ => own,
     })

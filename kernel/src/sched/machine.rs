@@ -1,9 +1,11 @@
 //! The machine of the memory manager: the hardware, and preemption points of the scheduler.
 
-use super::breathe;
+use super::{Threads, breathe, kernel_lock};
 use crate::arch::tlb::Hardware;
+use crate::base::above::Above;
 use crate::base::machine::Hw;
 use crate::sched::wait::WaitQueue;
+use core::any::Any;
 use mm::addr::Pfn;
 use mm::arch::{Level, Machine};
 
@@ -47,5 +49,15 @@ impl Machine for Hw {
     }
     fn wake(&self) {
         ENDED_CHANGES.wake_all();
+    }
+    fn space_ends(&self, space: &dyn Any) {
+        if let Some(space) = space.downcast_ref() {
+            Above::space_ends(space);
+        }
+    }
+    fn unlocked(&self, f: &mut dyn FnMut()) {
+        let suspended = kernel_lock::suspend();
+        f();
+        kernel_lock::resume(suspended);
     }
 }

@@ -23,7 +23,7 @@ pub use thread::{Entry, Reserves, Task, Thread, Threads};
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
 use crate::base::cmdline;
-use crate::base::machine::AddressSpace;
+use crate::base::machine::Space;
 use crate::base::stretch;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -297,10 +297,9 @@ pub fn leave_space() {
 
 /// The empty address space. It is made before the first thread runs: when a process ends because
 /// there is no memory, there is none for this either.
-pub fn empty_space() -> &'static Arc<AddressSpace> {
-    static EMPTY: spin::Once<Arc<AddressSpace>> = spin::Once::new();
+pub fn empty_space() -> &'static Space {
+    static EMPTY: spin::Once<Space> = spin::Once::new();
     EMPTY.call_once(|| {
-        let space = AddressSpace::new(crate::base::machine::mm());
-        Arc::new(space.expect("memory for an empty address space"))
+        Space::new(crate::base::machine::mm()).expect("memory for an empty address space")
     })
 }

@@ -3,7 +3,7 @@
 use super::{Entity, TaskState};
 use crate::arch::trap::Irq;
 use crate::base::above::Above;
-use crate::base::machine::AddressSpace;
+use crate::base::machine::{AddressSpace, Space};
 use alloc::sync::Arc;
 
 /// A thread as the scheduler sees it.
@@ -11,9 +11,9 @@ pub trait Thread: Send + Sync + 'static {
     /// Its part of the thread.
     fn entity(&self) -> &Entity;
     /// Calls `f` with the thread's address space, if it still has one.
-    fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>));
+    fn with_space(&self, f: impl FnOnce(&Space));
     /// Takes its address space away: it has none from now on. The caller drops it.
-    fn take_space(&self) -> Option<Arc<AddressSpace>>;
+    fn take_space(&self) -> Option<Space>;
     /// Whether a sleep of this kind ends now because of a signal.
     fn is_interrupted(&self, how: TaskState) -> bool;
     /// Whether it is one of the kernel's own, which no program waits for.
@@ -24,6 +24,8 @@ pub trait Thread: Send + Sync + 'static {
 pub trait Threads {
     /// A thread.
     type Task: Thread;
+    /// An address space is about to be unmapped, of which nobody has a reference any more.
+    fn space_ends(space: &AddressSpace);
 }
 
 /// The floor that gives memory back.

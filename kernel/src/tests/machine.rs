@@ -3,7 +3,7 @@
 use crate::arch::boot::DIRECT_MAP;
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::arch::{cpu, timer, uaccess};
-use crate::base::machine::{AddressSpace, kernel_space, mm};
+use crate::base::machine::{Space, kernel_space, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::{Attrs, Level};
 use mm::fault::Access;
@@ -47,11 +47,11 @@ const AFTER_READ: u64 = CODE.0 + 20;
 const LOOP: u64 = CODE.0 + 24;
 
 /// An address space with the program and one page of data, active on this CPU.
-struct Machine(AddressSpace);
+struct Machine(Space);
 
 impl Machine {
     fn new() -> Option<Self> {
-        let space = AddressSpace::new(mm()).ok()?;
+        let space = Space::new(mm()).ok()?;
         for (at, prot) in [
             (CODE, Prot::READ | Prot::EXEC),
             (DATA, Prot::READ | Prot::WRITE),

@@ -1,6 +1,6 @@
 //! Pins that last: no system call takes one, so a test stands in for the device.
 
-use crate::base::machine::{AddressSpace, mm};
+use crate::base::machine::{AddressSpace, Space, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{MapRequest, Place};
@@ -10,8 +10,8 @@ const PAGES: u64 = 32;
 const RW: Prot = Prot::READ.union(Prot::WRITE);
 
 /// An address space with a few written pages.
-fn space() -> Option<AddressSpace> {
-    let space = AddressSpace::new(mm()).ok()?;
+fn space() -> Option<Space> {
+    let space = Space::new(mm()).ok()?;
     let request = MapRequest {
         place: Place::Fixed(AT),
         len: PAGES * PAGE_SIZE,

@@ -2,12 +2,11 @@
 //! and its mappings.
 
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{AddressSpace, mm};
+use crate::base::machine::{Space, WeakSpace, mm};
 use crate::fs::kinds::pseudo::Text;
 use crate::process::task;
 use crate::sched;
 use alloc::collections::BTreeMap;
-use alloc::sync::{Arc, Weak};
 use core::cell::Cell;
 use mm::FOLIO_ORDERS;
 use mm::addr::Pfn;
@@ -21,7 +20,7 @@ const FRAMES: usize = 512;
 struct Owner {
     pid: i32,
     /// It is not kept: a read that takes long must not keep the memory of a process that ends.
-    space: Weak<AddressSpace>,
+    space: WeakSpace,
 }
 
 /// Folios that are looked up between two pauses.
@@ -42,7 +41,7 @@ impl Owners {
         for process in task::in_steps(task::processes()) {
             let found = process
                 .space
-                .with(|space| Some((space.owner_id()?, Arc::downgrade(space))));
+                .with(|space| Some((space.owner_id()?, space.downgrade())));
             if let Some((id, space)) = found.flatten() {
                 fallible::check()?;
                 let pid = process.pid();
@@ -56,7 +55,7 @@ impl Owners {
     }
 
     /// Looks up the owner of a frame. Pauses now and then: the caller holds no lock.
-    fn get(&self, pfn: Pfn) -> Option<(i32, Arc<AddressSpace>)> {
+    fn get(&self, pfn: Pfn) -> Option<(i32, Space)> {
         let info = mm().frame_info(pfn)?;
         let owner = self.spaces.get(&mm().owner(info.block.head)?)?;
         self.asked.update(|n| n + 1);

@@ -2,24 +2,21 @@
 //! frees its memory.
 
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{AddressSpace, Vma};
+use crate::base::machine::{Vma, WeakSpace};
 use crate::process::task;
 use crate::sched;
 use alloc::collections::BTreeMap;
-use alloc::sync::{Arc, Weak};
 use mm::addr::VirtAddr;
-use mm::{Smaps, SmapsWalk};
+use mm::{Smaps, SmapsWalk, SpaceKey};
 
-/// Each address space once, whoever shares it, by its place in memory. ENOMEM.
-pub fn all() -> Result<BTreeMap<usize, Weak<AddressSpace>>> {
+/// Each address space once, whoever shares it, by its key. ENOMEM.
+pub fn all() -> Result<BTreeMap<SpaceKey, WeakSpace>> {
     let mut spaces = BTreeMap::new();
     for process in task::processes() {
-        let space = process
-            .space
-            .with(|space| (Arc::as_ptr(space).addr(), Arc::downgrade(space)));
-        if let Some((place, space)) = space {
+        let space = process.space.with(|space| (space.key(), space.downgrade()));
+        if let Some((key, space)) = space {
             fallible::check()?;
-            spaces.insert(place, space);
+            spaces.insert(key, space);
         }
     }
     Ok(spaces)
@@ -28,7 +25,7 @@ pub fn all() -> Result<BTreeMap<usize, Weak<AddressSpace>>> {
 /// Adds up the smaps figures of an area in `walk`; `None` when its space has gone. EINTR when this
 /// thread is to end.
 pub fn figures<'a>(
-    space: &Weak<AddressSpace>,
+    space: &WeakSpace,
     vma: &Vma,
     walk: &'a mut SmapsWalk,
 ) -> Result<Option<&'a Smaps>> {
@@ -50,7 +47,7 @@ pub fn figures<'a>(
 
 /// Calls `f` with the figures of each area of a space, as long as the space is there. EINTR when
 /// this thread is to end.
-pub fn each_area(space: &Weak<AddressSpace>, mut f: impl FnMut(&Vma, &Smaps)) -> Result {
+pub fn each_area(space: &WeakSpace, mut f: impl FnMut(&Vma, &Smaps)) -> Result {
     let (mut at, mut walk) = (VirtAddr(0), SmapsWalk::default());
     while let Some(vma) = space.upgrade().and_then(|space| space.vma_from(at)) {
         at = vma.range.end;

@@ -10,7 +10,6 @@ use crate::process::task::{self, Pid};
 use crate::sched;
 use crate::thp::spaces;
 use alloc::format;
-use alloc::sync::Weak;
 use alloc::vec::Vec;
 use mm::addr::{Order, VirtAddr, VirtRange};
 use mm::thp::ORDERS;
@@ -125,9 +124,7 @@ pub fn split(text: &str) -> Result {
     match Wanted::parse(text)? {
         Wanted::All => {
             let everything = VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX));
-            for space in spaces::all()?.values().filter_map(Weak::upgrade) {
-                counts.add(split_in(&space, everything, Order(0)));
-            }
+            mm().for_each_space(&mut |space| counts.add(split_in(space, everything, Order(0))));
         }
         Wanted::Of { process, part } => {
             let space = task::find(process).and_then(|process| process.space.get());

@@ -52,7 +52,7 @@ pub fn of_object<F: PteFormat>(
     flags: VmaFlags,
 ) -> MapRequest<Sim<F>> {
     let backing = Backing::Object {
-        object: object.clone(),
+        object: object.clone().into(),
         offset,
         file: None,
     };

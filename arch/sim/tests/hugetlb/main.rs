@@ -97,7 +97,7 @@ fn request<F: PteFormat>(object: O<F>, at: VirtAddr, pages: u64) -> MapRequest<S
     let page = object.huge_order().unwrap().pages();
     MapRequest {
         backing: Backing::Object {
-            object,
+            object: object.into(),
             offset,
             file,
         },
@@ -327,8 +327,7 @@ fn a_file_keeps_its_reservations<F: PteFormat>(w: &Huge<F>) {
     assert_eq!(try_private(w, &s, AT, 1, None), Err(Error::NoMem));
     shared(&s, &object, AT, 3);
     w.store(0, &s, AT, 1).unwrap();
-    object.set_len(w.size());
-    s.zap_object(&object, w.pages());
+    object.truncate(w.size());
     assert_eq!(left(w), (2, 0));
     assert_eq!(w.load(0, &s, w.huge(1)), Err(Resolution::Bus));
     w.check(&[&s], &[&object]);
@@ -364,8 +363,7 @@ fn private_pages_of_a_file<F: PteFormat>(w: &Huge<F>) {
     assert_eq!((left(w), object.pages()), ((1, 0), w.pages()));
     w.check(&[&s], &[&object]);
     // Private copies go with what is truncated.
-    object.set_len(w.size());
-    s.zap_object(&object, w.pages());
+    object.truncate(w.size());
     assert_eq!(w.load(0, &s, w.huge(5)), Err(Resolution::Bus));
     assert_eq!(w.load(0, &s, w.huge(4) + 1), Ok(7));
     w.check(&[&s], &[&object]);
@@ -381,8 +379,7 @@ fn truncation_and_holes<F: PteFormat>(w: &Huge<F>) {
     (0..3).for_each(|n| w.store(0, &s, w.huge(n), 8).unwrap());
     w.store(0, &s, w.huge(2) + 5000, 8).unwrap();
     // One page and the beginning of the next.
-    while !object.punch_step(w.size(), w.size() + 5000) {}
-    s.zap_object_range(&object, w.pages(), 2 * w.pages(), true);
+    object.punch(w.size(), w.size() + 5000);
     assert_eq!(left(w), (1, 0));
     w.check(&[&s], &[&object]);
     let seen: Vec<_> = (0..3).map(|n| w.load(0, &s, w.huge(n)).unwrap()).collect();
@@ -410,13 +407,8 @@ fn truncation_in_steps<F: PteFormat>(w: &Huge<F>) {
     shared(&s, &object, AT, all);
     (1..=STEP).for_each(|n| w.store(0, &s, w.huge(n), 8).unwrap());
     assert_eq!(left(w), (10, 10));
-    s.zap_object(&object, w.pages());
-    let mut steps = 1;
-    while !object.set_len_step(w.size()) {
-        assert!(object.len() >= w.size(), "shorter than it will be");
-        steps += 1;
-    }
-    assert_eq!((steps, left(w)), (1, (all, 1)));
+    object.truncate(w.size());
+    assert_eq!(left(w), (all, 1));
     w.check(&[&s], &[&object]);
     drop((s, object));
     assert_eq!(left(w), (all, 0));

@@ -69,7 +69,7 @@ impl Ours {
         let object = Object::new(&self.world.mm);
         object.set_len(pages * PAGE_SIZE);
         Backing::Object {
-            object,
+            object: object.into(),
             offset: 0,
             file: None,
         }
@@ -101,12 +101,6 @@ impl Ours {
                 return key.ok_or(libc::ENOSPC);
             }
             Step::FreeKey(key) => p.free_key(Key(key as u8)),
-            Step::Advise(page, len, libc::MADV_REMOVE) => {
-                p.advise_remove(at(page), len * PAGE_SIZE, |object, first, end| {
-                    let everywhere = self.processes.iter();
-                    everywhere.for_each(|p| p.zap_object_range(object, first, end, true));
-                })
-            }
             Step::Advise(page, len, n) => p.advise(at(page), len * PAGE_SIZE, advice(n)),
             Step::Lock(page, len, on_fault) => p.mlock(at(page), len * PAGE_SIZE, true, on_fault),
             Step::Unlock(page, len) => p.mlock(at(page), len * PAGE_SIZE, false, false),

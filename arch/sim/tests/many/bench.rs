@@ -10,6 +10,7 @@ use crate::common::{RW, Space, map, of_object, page};
 use crate::meeting::Meeting;
 use crate::steps::Player;
 use arch_sim::{Sim, World};
+use mm::Handle;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::object::Object;
@@ -66,7 +67,7 @@ type Values = [bool; 256];
 
 /// A life of an address space.
 pub struct Life<F: PteFormat> {
-    pub space: Space<F>,
+    pub space: Handle<Sim<F>>,
     /// Its place among the spaces, and number of the byte that it writes.
     pub place: usize,
     /// No other life has the number.
@@ -76,7 +77,7 @@ pub struct Life<F: PteFormat> {
 }
 
 impl<F: PteFormat> Life<F> {
-    fn new(space: Space<F>, place: usize, number: u32, parent: Option<&Life<F>>) -> Self {
+    fn new(space: Handle<Sim<F>>, place: usize, number: u32, parent: Option<&Life<F>>) -> Self {
         let mut may = parent.map_or_else(|| Box::new([[false; 256]; SPACES]), |p| p.may.clone());
         may.iter_mut().for_each(|values| values[0] = true);
         let mut life = Life {
@@ -104,16 +105,6 @@ pub struct Bench<F: PteFormat> {
     pub meeting: Meeting,
     lives: Vec<Mutex<Option<Arc<Life<F>>>>>,
     number: AtomicU32,
-}
-
-/// Ends the address space with its last user.
-pub fn leave<F: PteFormat>(life: Arc<Life<F>>) {
-    if let Some(life) = Arc::into_inner(life) {
-        let mut space = life.space;
-        if life.number % 2 == 0 {
-            space.end();
-        }
-    }
 }
 
 impl<F: PteFormat> Bench<F> {
@@ -144,7 +135,7 @@ impl<F: PteFormat> Bench<F> {
     pub fn begin(&self, place: usize, parent: Option<&Life<F>>) {
         let space = match parent {
             Some(parent) => parent.space.fork(),
-            None => Space::new(&self.world.mm),
+            None => Handle::new(&self.world.mm),
         };
         let Ok(space) = space else { return };
         if parent.is_none() {
@@ -160,7 +151,7 @@ impl<F: PteFormat> Bench<F> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .replace(life);
-        old.into_iter().for_each(leave);
+        old.into_iter().for_each(drop);
     }
     fn map_all(&self, space: &Space<F>) {
         map(space, Area::Kept.page(0), AREA, RW);
@@ -178,15 +169,15 @@ impl<F: PteFormat> Bench<F> {
     }
     fn check(&self) {
         let lives: Vec<_> = (0..SPACES).filter_map(|place| self.life(place)).collect();
-        let spaces: Vec<_> = lives.iter().map(|life| &life.space).collect();
+        let spaces: Vec<_> = lives.iter().map(|life| &*life.space).collect();
         self.world.check(&spaces, &[&self.object]);
-        lives.into_iter().for_each(leave);
+        lives.into_iter().for_each(drop);
     }
     /// Ends all spaces.
     pub fn end(self) {
         for place in self.lives {
             let life = place.into_inner().unwrap_or_else(PoisonError::into_inner);
-            life.into_iter().for_each(leave);
+            life.into_iter().for_each(drop);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What one CPU does.
 
-use crate::bench::{AREA, Area, Bench, Life, OBJECT, SPACES, TAG, THREAD, leave};
+use crate::bench::{AREA, Area, Bench, Life, OBJECT, SPACES, TAG, THREAD};
 use crate::common::{FIXED, RW, anon, sizes};
 use arch_sim::Sim;
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -107,7 +107,7 @@ impl<'b, F: PteFormat> Player<'b, F> {
             98..99 => self.sizes(),
             _ => self.look(&life),
         };
-        leave(life);
+        drop(life);
     }
 
     /// Other folios from now on, for all.

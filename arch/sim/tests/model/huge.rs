@@ -40,12 +40,12 @@ impl<F: PteFormat> Bench<F> {
         }
         let (below, offset) = match &request.backing {
             Backing::Anon => (None, 0),
-            Backing::Object { object, offset, .. } => (Some(object.clone()), *offset),
+            Backing::Object { object, offset, .. } => (Some(object.object().clone()), *offset),
         };
         if !request.flags.contains(VmaFlags::SHARED) {
             let (mm, order) = (&self.world.mm, self.shape.order());
             request.backing = Backing::Object {
-                object: Object::huge_private(mm, order, below, process.root()),
+                object: Object::huge_private(mm, order, below, process.root()).into(),
                 offset,
                 file: None,
             };

@@ -146,16 +146,7 @@ impl<F: PteFormat> Bench<F> {
             }
             Step::Punch(o, index) => {
                 let o = o as usize;
-                while !self.objects[o].punch_step(self.bytes(index), self.bytes(1)) {}
-                let first = index * self.shape.unit;
-                for (process, _) in self.processes.iter().flatten() {
-                    process.zap_object_range(
-                        &self.objects[o],
-                        first,
-                        first + self.shape.unit,
-                        true,
-                    );
-                }
+                self.objects[o].punch(self.bytes(index), self.bytes(1));
                 huge::fill(&self.objects[o]);
                 if let Some(byte) = self.contents[o].get_mut(index as usize) {
                     *byte = 0;
@@ -200,12 +191,8 @@ impl<F: PteFormat> Bench<F> {
                     // Whether there is anything to collapse is not the model's to know.
                     let _ = if now {
                         let start = at.align_down(PMD_ORDER.bytes());
-                        let everywhere = &mut |f: &mut dyn FnMut(&Space<F>)| {
-                            let processes = self.processes.iter().flatten();
-                            processes.for_each(|(process, _)| f(process));
-                        };
                         process
-                            .advise_collapse(start, PMD_ORDER.bytes(), everywhere)
+                            .advise(start, PMD_ORDER.bytes(), Advice::Collapse)
                             .is_ok()
                     } else {
                         process.collapse(at, CollapseLimits::ANY) == Collapse::Done
@@ -326,10 +313,8 @@ impl<F: PteFormat> Bench<F> {
         if let Some((_, model)) = &mut self.processes[p] {
             model.grow_stack(n);
         }
-        let spaces = || self.processes.iter().flatten().map(|(process, _)| process);
         if let Some((process, _)) = &self.processes[p] {
-            let everywhere = &mut |f: &mut dyn FnMut(&Space<F>)| spaces().for_each(|s| f(s));
-            let result = process.offline(self.spot(n), Offline::Soft, everywhere);
+            let result = process.offline(self.spot(n), Offline::Soft);
             assert_ne!(result, Err(Error::HwPoison));
         }
     }
@@ -345,10 +330,9 @@ impl<F: PteFormat> Bench<F> {
     }
 
     fn truncate(&mut self, o: usize, pages: u64) {
-        self.objects[o].set_len(self.bytes(pages));
+        self.objects[o].truncate(self.bytes(pages));
         self.contents[o].resize(pages as usize, 0);
-        for (process, model) in self.processes.iter_mut().flatten() {
-            process.zap_object(&self.objects[o], pages * self.shape.unit);
+        for (_, model) in self.processes.iter_mut().flatten() {
             model.drop_object(o, pages..u64::MAX, true);
             if self.shape.huge {
                 model.unprotect_object(o, pages..u64::MAX);

@@ -70,9 +70,9 @@ pub fn a_shared_table_is_left<F: PteFormat>() {
     together(&w, 2, |cpu| match cpu {
         0 => w.store(0, &p, page(HERE), 2).unwrap(),
         _ => {
-            let mut child = child.lock().unwrap().take().unwrap();
+            let child = child.lock().unwrap().take().unwrap();
             assert_eq!(w.load(1, &child, page(HERE)), Ok(1));
-            child.end();
+            drop(child);
         }
     });
     assert_eq!(w.load(2, &p, page(HERE)), Ok(2));

@@ -32,7 +32,7 @@ pub fn lists_are_drained<F: PteFormat>() {
 pub fn a_tag_is_used_again<F: PteFormat>() {
     let w = machine::<F>(512, 2, &[]);
     let before = w.mm.counts();
-    let old = AddressSpace::new(&w.mm).unwrap();
+    let old = Handle::new(&w.mm).unwrap();
     map(&old, AT, 4, RW);
     (0..2).for_each(|n| w.store(0, &old, page(n), 9).unwrap());
     (0..3).for_each(|cpu| assert_eq!(w.load(cpu, &old, page(0)), Ok(9)));
@@ -42,12 +42,12 @@ pub fn a_tag_is_used_again<F: PteFormat>() {
             drop(old.lock().unwrap().take());
         }
         for _ in 0..2 {
-            let mut space = AddressSpace::new(&w.mm).unwrap();
+            let space = Handle::new(&w.mm).unwrap();
             map(&space, AT, 4, RW);
             assert_eq!(w.load(cpu, &space, page(0)), Ok(0));
             w.store(cpu, &space, page(1), cpu as u8).unwrap();
             assert_eq!(w.load(cpu, &space, page(1)), Ok(cpu as u8));
-            space.end();
+            drop(space);
             w.mm.answer();
         }
     });

@@ -9,6 +9,7 @@ pub use mem::{Blank, Live, PhysMem, Row, Series, Settled, Unwalked};
 
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use bitflags::bitflags;
+use core::any::Any;
 
 /// Entries in one table of any level (4 KiB of 8-byte entries).
 pub const TABLE_ENTRIES: usize = 512;
@@ -243,4 +244,11 @@ pub trait Machine: Send + Sync + 'static {
     }
     /// Wakes every thread in [`Self::wait`].
     fn wake(&self) {}
+    /// An address space, of which this is the last reference, is about to be unmapped.
+    fn space_ends(&self, _space: &dyn Any) {}
+    /// Runs what takes long and calls [`Self::breathe`] itself, for a caller who may hold locks of
+    /// the kernel around, which it gives away meanwhile.
+    fn unlocked(&self, f: &mut dyn FnMut()) {
+        f();
+    }
 }

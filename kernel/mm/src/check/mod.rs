@@ -8,7 +8,7 @@ mod references;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind, buddy};
-use crate::manager::Mm;
+use crate::manager::{Mm, SpaceKey};
 use crate::object::Object;
 use crate::own::{MmId, Owner};
 use crate::space::{AddressSpace, Inner};
@@ -34,6 +34,10 @@ struct Tally<'a, M: Machine> {
     /// Shared tables, with the sharers found.
     sharers: BTreeMap<Pfn, u64>,
     objects: BTreeSet<*const Object<M>>,
+    /// All spaces.
+    keys: BTreeSet<SpaceKey>,
+    /// Those that objects say map them.
+    said: BTreeSet<SpaceKey>,
     /// Huge pages that objects have reserved, by their order.
     claims: [u64; buddy::ORDERS],
     /// Whether these are all objects.
@@ -65,6 +69,8 @@ pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
         tables: 1 + kernel_tables,
         sharers: BTreeMap::new(),
         objects: BTreeSet::new(),
+        keys: BTreeSet::new(),
+        said: BTreeSet::new(),
         claims: [0; buddy::ORDERS],
         all_objects: objects.is_some(),
     };
@@ -72,7 +78,8 @@ pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
         tally.object(object);
     }
     for space in spaces {
-        tally.space(&space.lock(), &space.id.owner);
+        tally.keys.insert(space.key);
+        tally.space(&space.lock(), &space.id.owner, space.key);
     }
     tally.finish();
 }
@@ -120,6 +127,9 @@ struct Private {
 impl<M: Machine> Tally<'_, M> {
     fn object(&mut self, object: &Object<M>) {
         if self.objects.insert(core::ptr::from_ref(object)) {
+            let next = |key: &SpaceKey| object.mapper_after(*key);
+            let mappers = core::iter::successors(next(&SpaceKey::NONE), next);
+            self.said.extend(mappers);
             if let Some(order) = object.huge_order() {
                 self.claims[usize::from(order.0)] += object.claims();
             }
@@ -133,7 +143,7 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    fn space(&mut self, inner: &Inner<M>, owner: &Owner) {
+    fn space(&mut self, inner: &Inner<M>, owner: &Owner, key: SpaceKey) {
         inner.vmas.validate();
         let sealed = inner
             .vmas
@@ -186,16 +196,19 @@ impl<M: Machine> Tally<'_, M> {
         });
         assert_eq!(inner.table.pages(), tables, "page tables of a space");
         self.tables += tables - again;
-        self.pages(inner, owner);
+        self.pages(inner, owner, key);
     }
 
-    fn pages(&mut self, inner: &Inner<M>, owner: &Owner) {
+    fn pages(&mut self, inner: &Inner<M>, owner: &Owner, key: SpaceKey) {
         let root = Node::root(self.mm, &inner.table);
         let (mut anon, mut file, mut shmem, mut hugetlb, mut in_vmas) = (0, 0, 0, 0, 0u64);
+        let mut areas: BTreeMap<*const Object<M>, (&Object<M>, u32)> = BTreeMap::new();
         for vma in inner.vmas.iter() {
             if let Backing::Object { object, .. } = &vma.backing {
                 self.object(object);
-                self.object(object.file_object());
+                let file = object.file_object();
+                self.object(file);
+                areas.entry(file).or_insert((file, 0)).1 += 1;
             }
             self.huge_pages(vma, root);
             root.for_each_leaf(vma.range, &mut |leaf| {
@@ -223,6 +236,9 @@ impl<M: Machine> Tally<'_, M> {
                     _ => {}
                 }
             });
+        }
+        for (object, areas) in areas.into_values() {
+            assert_eq!(object.areas_of(key), areas, "areas of an object in a space");
         }
         let mut everywhere = 0u64;
         let whole = VirtRange::new(VirtAddr(0), <M::Pte as PteFormat>::USER_END);

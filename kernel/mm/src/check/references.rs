@@ -109,6 +109,10 @@ impl<M: Machine> Tally<'_, M> {
                 );
             }
         }
+        assert!(
+            self.said.is_subset(&self.keys),
+            "a space that is gone maps an object"
+        );
         self.pools();
         let frames = self.mm.frames().iter();
         let marked = frames.filter(|(_, meta)| meta.is_hwpoison());

@@ -15,7 +15,7 @@ use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
-use crate::manager::Mm;
+use crate::manager::{Family, Mm};
 use crate::space::{AddressSpace, Locked};
 use alloc::sync::Arc;
 
@@ -23,6 +23,7 @@ use alloc::sync::Arc;
 #[must_use]
 pub struct Pin<M: Machine> {
     mm: Arc<Mm<M>>,
+    family: Arc<Family>,
     /// The folio referenced; `None` for the zero page.
     folio: Option<Pfn>,
     pfn: Pfn,
@@ -92,10 +93,12 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     fn pinned(&self, folio: Option<Pfn>, pfn: Pfn, lasts: bool) -> Pin<M> {
-        self.mm.add_pins(folio.is_some().into());
-        let mm = self.mm.clone();
+        let (mm, family) = (self.mm.clone(), self.id.family.clone());
+        mm.add_pins(folio.is_some().into());
+        family.add_pins(folio.is_some().into());
         Pin {
             mm,
+            family,
             folio,
             pfn,
             lasts,
@@ -142,6 +145,7 @@ impl<M: Machine> Drop for Pin<M> {
             return;
         };
         self.mm.add_pins(-1);
+        self.family.add_pins(-1);
         let (kind, order) = self.mm.frames().get(head).kind_and_order();
         if kind != Kind::Anon {
             Folio::from_pfn(head).free(&self.mm);

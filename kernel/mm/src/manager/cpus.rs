@@ -7,7 +7,26 @@ use crate::arch::{Asid, Cpu, Machine, Tlb};
 use crate::mutant::{self, Mutant};
 use crate::own::Owner;
 use crate::stat::Event;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
+use alloc::sync::Arc;
+
+/// The spaces that have come from one by forks: a private page is of one family.
+#[derive(Debug, Default)]
+pub struct Family {
+    /// References that pins hold to what its spaces map.
+    pins: AtomicU64,
+}
+
+impl Family {
+    /// The number of references that pins hold to pages that spaces of the family may map. Relaxed:
+    /// asked about pages of a locked space, which are pinned under its lock.
+    pub(crate) fn pins(&self) -> u64 {
+        self.pins.load(Ordering::Relaxed)
+    }
+    pub(crate) fn add_pins(&self, n: i64) {
+        self.pins.fetch_add(n as u64, Ordering::Relaxed);
+    }
+}
 
 /// The identity of an address space.
 #[derive(Debug)]
@@ -16,16 +35,19 @@ pub struct SpaceId {
     pub asid: Asid,
     /// The owner of its mappings in the account of folios.
     pub owner: Owner,
+    /// Its own, and its relatives'.
+    pub family: Arc<Family>,
 }
 
 impl<M: Machine> Mm<M> {
-    /// A tag and an id for a new address space; `None` when there are as many spaces as the account
-    /// can hold.
-    pub(crate) fn take_id(&self) -> Option<SpaceId> {
+    /// A tag and an id for a new address space of this family; `None` when there are as many spaces
+    /// as the account can hold.
+    pub(crate) fn take_id(&self, family: Arc<Family>) -> Option<SpaceId> {
         let id = self.ids.lock().take(self.switches().unique_ids())?;
         Some(SpaceId {
             asid: self.asids.lock().take(),
             owner: Owner::new(id),
+            family,
         })
     }
     /// How many address spaces there are.

@@ -10,13 +10,16 @@ mod inspect;
 mod loaded;
 mod long_term;
 mod poison;
+mod spaces;
 mod zero;
 
-pub use cpus::SpaceId;
+pub use cpus::{Family, SpaceId};
 pub(crate) use deferred::Queued;
 pub use inspect::FrameInfo;
 pub use loaded::Loaded;
 pub(crate) use long_term::LongTerm;
+pub(crate) use spaces::AnySpace;
+pub use spaces::SpaceKey;
 
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::{Cpu, Machine, PhysMem};
@@ -34,6 +37,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use deferred::Deferred;
 use long_term::LongTermPins;
+use spaces::Spaces;
 use zero::HugeZero;
 
 pub use fallible::OutOfMemory;
@@ -60,6 +64,7 @@ pub struct Mm<M: Machine> {
     hwpoisoned: AtomicU64,
     // Each some hundred bytes: behind a pointer, all other words are near the first.
     hugetlb: Pools,
+    spaces: Box<Spaces>,
     asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
     ids: Box<Apart<Lock<Ids, { rank::MM_ID }>>>,
     zero_page: Pfn,
@@ -138,6 +143,7 @@ impl<M: Machine> Mm<M> {
             pins: AtomicU64::new(0),
             hwpoisoned: AtomicU64::new(0),
             hugetlb: Pools::new::<M::Pte>(),
+            spaces: Box::new(Spaces::new()),
             asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
             ids: Box::new(Apart(Lock::new(Ids::new()))),
             cpus: (0..cpus).map(|_| Loaded::default()).collect(),
@@ -209,9 +215,8 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn count_huge(&self, count: Huge, n: u64) {
         self.thp.stats.add_huge(self.machine.cpu().id(), count, n);
     }
-    /// The number of references that pins hold ([`crate::fault::Pin`]). Relaxed, as its changes:
-    /// for checks at rest, and for questions about pages of a locked space, which are pinned under
-    /// its lock.
+    /// The number of references that pins hold ([`crate::fault::Pin`]), of all families. Relaxed,
+    /// as its changes: for checks at rest.
     pub fn pins(&self) -> u64 {
         self.pins.load(Ordering::Relaxed)
     }

@@ -18,6 +18,8 @@ pub(crate) enum Collapsed {
     Done,
     /// Something maps or pins one of them.
     Busy,
+    /// One is not there, which a monitor is to be asked for.
+    Monitored,
     /// None is there, the object ends before, or memory of one has failed.
     No,
 }
@@ -53,6 +55,9 @@ impl<M: Machine> Object<M> {
     ) -> Result<Option<Collapsed>, OutOfMemory> {
         let there = inner.pages.range(range.clone()).count() as u64;
         let ends = range.end > inner.len.div_ceil(PAGE_SIZE);
+        if inner.monitored && there < PMD_ORDER.pages() {
+            return Ok(Some(Collapsed::Monitored));
+        }
         if there == 0 || ends || inner.hwpoison.range(range.clone()).next().is_some() {
             return Ok(Some(Collapsed::No));
         }

@@ -5,10 +5,14 @@ mod collapse;
 mod huge;
 mod hwpoison;
 mod large;
+mod mapping;
 mod pool;
 mod unmapped;
 
+pub use mapping::Mapping;
+pub(crate) use mapping::Sealed;
 pub use pool::PagePool;
+pub(crate) use unmapped::Refused;
 pub use unmapped::Unmapped;
 
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn};
@@ -24,6 +28,7 @@ use core::ops::Range;
 pub(crate) use huge::Below;
 use huge::{Claims, Huge};
 pub(crate) use large::Part;
+use mapping::Mappers;
 
 struct ObjectPages {
     /// Bytes.
@@ -36,6 +41,9 @@ struct ObjectPages {
     hwpoison: BTreeSet<u64>,
     /// Whether some of the pages are, or were, of a large folio.
     has_large: bool,
+    /// Whether a monitor is, or was, to be asked for what is not there: nothing else fills it but a
+    /// fault.
+    monitored: bool,
 }
 
 /// What there is at an index.
@@ -59,6 +67,7 @@ pub struct Object<M: Machine> {
     huge: Option<Huge<M>>,
     /// Of no file system that the user mounts (Linux: shm_mnt).
     internal: bool,
+    mappers: Mappers,
     inner: Lock<ObjectPages, { rank::OBJECT }>,
 }
 
@@ -100,12 +109,14 @@ impl<M: Machine> Object<M> {
             pool,
             huge,
             internal,
+            mappers: Mappers::new(),
             inner: Lock::new(ObjectPages {
                 len: 0,
                 pages: BTreeMap::new(),
                 claims: Claims::new(),
                 hwpoison: BTreeSet::new(),
                 has_large: false,
+                monitored: false,
             }),
         })
     }
@@ -280,6 +291,11 @@ impl<M: Machine> Object<M> {
         }
         let pfn = self.page_in(&mut inner, index, false)?;
         Ok(pfn.map(|pfn| Folio::share(&self.mm, pfn)))
+    }
+
+    /// A monitor is asked for what is not there, by some mapping (userfaultfd).
+    pub(crate) fn note_monitor(&self) {
+        self.inner.lock().monitored = true;
     }
 
     /// Whether the page at `index` lies before the end.

@@ -20,6 +20,14 @@ pub struct Unmapped<M: Machine> {
     claimed: bool,
 }
 
+/// Why a page does not become one of an object.
+pub(crate) enum Refused {
+    /// There is one.
+    Exists,
+    /// The object ends before.
+    End,
+}
+
 impl<M: Machine> Object<M> {
     /// A huge page for the single page `index` of a shared mapping, or of a private one by the
     /// space with the root table `who`. Its bytes are those of whoever had it before.
@@ -61,22 +69,27 @@ impl<M: Machine> Unmapped<M> {
         }
     }
 
-    /// Enters it in the object of a shared mapping; `None`: there is a page by now. Returns a
-    /// reference for the mapping: of a private one the only reference.
-    pub(crate) fn enter(mut self) -> Result<Option<Folio>, OutOfMemory> {
+    /// Enters it in the object of a shared mapping, unless there is a page by now, or the object
+    /// ends before. Returns a reference for the mapping: of a private one the only reference.
+    pub(crate) fn enter(mut self) -> Result<Result<Folio, Refused>, OutOfMemory> {
         fallible::check()?;
         if !self.shared {
-            return Ok(self.page.take());
+            return Ok(self.page.take().ok_or(Refused::Exists));
         }
         let object = self.object.clone();
         let index = self.index >> object.order().0;
         let mut inner = object.inner.lock();
-        if inner.pages.contains_key(&index) {
+        let why = match inner.pages.contains_key(&index) {
+            true => Some(Refused::Exists),
+            false => (index >= inner.len.div_ceil(1 << object.shift())).then_some(Refused::End),
+        };
+        if let Some(why) = why {
             // Before this page goes back, which needs the lock.
             drop(inner);
-            return Ok(None);
+            return Ok(Err(why));
         }
-        Ok(self.page.take().map(|page| {
+        let page = self.page.take().ok_or(Refused::Exists);
+        Ok(page.map(|page| {
             let pfn = page.into_pfn();
             inner.pages.insert(index, pfn);
             Folio::share(&object.mm, pfn)
@@ -93,7 +106,8 @@ impl<M: Machine> Drop for Unmapped<M> {
         if self.shared {
             self.object.left_pool(self.object.order().pages());
         }
-        if self.claimed {
+        // Past the end nothing is reserved.
+        if self.claimed && (self.object.is_endless() || self.object.covers(self.index)) {
             // Another one may have reserved the last page meanwhile: then this one has no promise.
             let _ = self.object.claim(self.index, 1);
         }

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
-use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
+use crate::space::{AREAS, AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, Marker, step};
 use crate::vma::{Vma, VmaFlags};
 use alloc::vec::Vec;
@@ -11,12 +11,19 @@ use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
     /// Calls `f` with each VMA in address order, without the lock, as `f` may ask files for their
-    /// names, and without a copy of the list: concurrent changes are seen or not.
+    /// names, and without a copy of the list: concurrent changes are seen or not. In steps: the
+    /// caller holds no lock.
     pub fn for_each_vma(&self, f: &mut dyn FnMut(&Vma<M>)) {
-        let mut at = VirtAddr(0);
+        let (mut at, mut left) = (VirtAddr(0), AREAS);
         while let Some(vma) = self.vma_from(at) {
             at = vma.range.end;
             f(&vma);
+            left -= 1;
+            if left == 0 {
+                left = AREAS;
+                drop(vma);
+                self.mm.machine().breathe();
+            }
         }
     }
 

@@ -63,7 +63,7 @@ impl<M: Machine> Locked<'_, M> {
         {
             return Collapse::NotEligible;
         }
-        let found = self.root().census(&self.id().owner, range.start);
+        let found = self.root().census(self.id(), range.start);
         // What is absent is the monitor's to fill.
         let asks = vma.flags.intersects(VmaFlags::UFFD) && found.anon != PMD_ORDER.pages() as u32;
         if found.marked || asks {

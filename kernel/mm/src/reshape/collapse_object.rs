@@ -1,5 +1,5 @@
-//! MADV_COLLAPSE of shared memory. There is no reverse map: every space is asked to unmap the pages
-//! first, as when a file is truncated.
+//! MADV_COLLAPSE of shared memory. There is no reverse map: every space that maps the object is
+//! asked to unmap the pages first, as when a file is truncated.
 
 use crate::addr::VirtAddr;
 use crate::arch::{Level, Machine};
@@ -16,20 +16,13 @@ use alloc::sync::Arc;
 /// How often all spaces are asked: faults may map pages again in one that was asked before.
 const ROUNDS: usize = 3;
 
-/// Calls a function with every address space.
-pub type Everywhere<'a, M> = dyn FnMut(&mut dyn FnMut(&AddressSpace<M>)) + 'a;
-
 impl<M: Machine> AddressSpace<M> {
     /// Collapses the 2 MiB of a shared mapping around `at`, and maps them by a PMD leaf; `None`:
     /// there is no such mapping. EINVAL: nothing is there; EAGAIN: a page is pinned, or in use all
     /// the time; ENOMEM.
-    pub(crate) fn collapse_shared(
-        &self,
-        at: VirtAddr,
-        everywhere: &mut Everywhere<'_, M>,
-    ) -> Option<Result<(), Error>> {
+    pub(crate) fn collapse_shared(&self, at: VirtAddr) -> Option<Result<(), Error>> {
         let (object, first) = self.lock().shared_block(at)?;
-        Some(self.collapse_object(at, &object, first, everywhere))
+        Some(self.collapse_object(at, &object, first))
     }
 
     fn collapse_object(
@@ -37,7 +30,6 @@ impl<M: Machine> AddressSpace<M> {
         at: VirtAddr,
         object: &Arc<Object<M>>,
         first: u64,
-        everywhere: &mut Everywhere<'_, M>,
     ) -> Result<(), Error> {
         for _ in 0..ROUNDS {
             match object.collapse(first)? {
@@ -46,9 +38,11 @@ impl<M: Machine> AddressSpace<M> {
                     return Ok(());
                 }
                 Collapsed::No => return Err(Error::Inval),
+                Collapsed::Monitored => return Err(Error::Busy),
                 Collapsed::Busy => {}
             }
-            everywhere(&mut |space| space.zap_folio(object, indices(first, PMD_ORDER)));
+            let folio = indices(first, PMD_ORDER);
+            object.for_each_mapper(&mut |space| space.zap_folio(object, folio.clone()));
         }
         Err(Error::Again)
     }

@@ -15,10 +15,10 @@ const FEW: u64 = 2;
 impl<M: Machine> Locked<'_, M> {
     /// Copies this space's pages of a shared private folio to pages of its own, if few are mapped,
     /// at its last known address. Stops when out of memory: each page is independent. Writable
-    /// pages, and all pages while there are pins, stay: they may be exclusive or pinned.
+    /// pages, and all pages while its family has pins, stay: they may be exclusive or pinned.
     pub(super) fn leave_folio(&mut self, head: Pfn, folio: &Queued) {
         let (mm, id, pages) = (self.mm(), self.id(), folio.order.pages());
-        if mm.pins() != 0 || folio.references * FEW > pages {
+        if id.family.pins() != 0 || folio.references * FEW > pages {
             return;
         }
         let Some(range) = user_pages::<M>(folio.start, folio.order.bytes()) else {

@@ -7,5 +7,3 @@ mod leave;
 mod rmap;
 mod split;
 mod zeros;
-
-pub use collapse_object::Everywhere;

@@ -16,12 +16,20 @@ use crate::table::Leaf;
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 use alloc::vec::Vec;
 
+/// Pages of folios that one step splits, or looks for in the tables: some 90 instructions each.
+const STEP: u64 = 8 * PMD_ORDER.pages();
+
 impl<M: Machine> AddressSpace<M> {
     /// Splits this space's exclusive folios on the deferred queue into the largest aligned blocks
     /// that are mapped whole; returns the pages freed. Sparse shared folios are copied out of, for
-    /// the last sharer to split. Called when memory is short: needs little, from the reserve.
+    /// the last sharer to split. Called when memory is short: needs little, from the reserve. In
+    /// steps: the caller holds no lock.
     pub fn split_deferred(&self) -> u64 {
-        self.lock().split_queue()
+        let (mut skip, mut freed) = (0, 0);
+        while self.lock().split_queued(&mut skip, &mut freed) {
+            self.mm.machine().breathe();
+        }
+        freed
     }
 
     /// Splits every folio larger than `largest` with a page in `range` into folios of that order,
@@ -93,19 +101,25 @@ impl<M: Machine> Locked<'_, M> {
         order == Order(0) || self.split_mapped(head, page, Order(0)).is_some()
     }
 
-    /// Splits the exclusive folios on the queue.
-    fn split_queue(&mut self) -> u64 {
+    /// Splits some of the exclusive folios on the queue, without the first `skip`, and counts what
+    /// stays and what is freed. Returns whether there are more: others may join and leave
+    /// meanwhile.
+    fn split_queued(&mut self, skip: &mut usize, freed: &mut u64) -> bool {
         let (mm, owner) = (self.mm(), &self.id().owner);
-        let (mut skip, mut freed) = (0, 0);
+        let mut pages = 0;
         loop {
-            let batch = mm.deferred(skip);
+            let batch = mm.deferred(*skip);
             if batch.is_empty() {
-                return freed;
+                return false;
             }
             for head in batch {
                 let Some(folio) = mm.queued(head, owner) else {
                     continue;
                 };
+                pages += folio.order.pages();
+                if pages > STEP {
+                    return true;
+                }
                 // An exclusive folio stays while its space is locked.
                 let split = match folio.exclusive {
                     true => self.split_folio(head, Order(folio.order.0 - 1)),
@@ -115,9 +129,9 @@ impl<M: Machine> Locked<'_, M> {
                     }
                 };
                 match split {
-                    Some(pages) => freed += pages,
+                    Some(pages) => *freed += pages,
                     // It stays on the queue, for another space.
-                    None => skip += 1,
+                    None => *skip += 1,
                 }
             }
         }

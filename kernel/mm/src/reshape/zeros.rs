@@ -18,11 +18,11 @@ type Zeros = [bool; PMD_ORDER.pages() as usize];
 
 impl<M: Machine> Locked<'_, M> {
     /// Unmaps the small private pages in `range`, at most one table's, that hold zeros only. Those
-    /// of VMAs that are locked or have a monitor stay, and all while there are pins: who has one
-    /// may write.
+    /// of VMAs that are locked or have a monitor stay, and all while the family has pins: who has
+    /// one may write.
     pub(super) fn drop_zeros(&mut self, range: VirtRange) {
         let mut rest = range;
-        while self.mm().pins() == 0
+        while self.id().family.pins() == 0
             && let Some(slot) = self.vmas.from(rest.start)
             && let Some(part) = self.vmas.get(slot).range.intersection(&rest)
         {

@@ -49,6 +49,16 @@ impl<M: Machine> AddressSpace<M> {
         }
     }
 
+    /// [`Self::areas`] for what was begun and must be completed, also by a thread that is to end.
+    pub(crate) fn areas_at_last(&self) -> Areas<'_, M> {
+        loop {
+            if let Ok(areas) = self.areas() {
+                return areas;
+            }
+            self.mm.machine().breathe();
+        }
+    }
+
     /// Sleeps until no change of VMAs is between two steps; the caller holds no lock. `false`: the
     /// thread is to end instead.
     #[cold]

@@ -3,6 +3,7 @@
 
 mod areas;
 mod figures;
+mod handle;
 mod keys;
 mod locked;
 mod shared;
@@ -11,6 +12,7 @@ mod types;
 
 pub(crate) use areas::{AREAS, Areas};
 pub use figures::Rss;
+pub use handle::{Handle, WeakHandle};
 pub(crate) use locked::{Locked, gathered};
 pub(crate) use shared::Reading;
 pub(crate) use steps::AREA;
@@ -21,9 +23,9 @@ pub use types::{
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine, PteFormat};
-use crate::manager::{Mm, SpaceId};
+use crate::manager::{Family, Mm, SpaceId, SpaceKey};
 use crate::own::MmId;
-use crate::sync::{AtomicU32, Ordering, Shape, rank};
+use crate::sync::{AtomicU32, Ordering, Shape, panicking, rank};
 use crate::table::{Budget, PageTable, Zap};
 use crate::thp::Permit;
 use crate::tlb::Gather;
@@ -41,6 +43,7 @@ pub use crate::vma::STACK_GUARD_GAP;
 pub struct AddressSpace<M: Machine> {
     pub(crate) mm: Arc<Mm<M>>,
     pub(crate) id: SpaceId,
+    pub(crate) key: SpaceKey,
     /// Frame of the root table. It never changes: a switch to the space takes no lock.
     root: Pfn,
     pub(crate) inner: Shape<Inner<M>, { rank::SPACE }>,
@@ -82,11 +85,16 @@ pub(crate) struct Inner<M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// An empty address space. [`Error::Again`]: no free id ([`crate::own::Ids::MOST`]).
-    pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, Error> {
+    /// An empty address space, for which others wait until it has a handle. [`Error::Again`]: no
+    /// free id ([`crate::own::Ids::MOST`]).
+    pub(crate) fn unfinished(mm: &Arc<Mm<M>>, family: Arc<Family>) -> Result<Self, Error> {
         mm.prepare_idle_root();
-        let id = mm.take_id().ok_or(Error::Again)?;
-        let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
+        let id = mm.take_id(family).ok_or(Error::Again)?;
+        let key = mm.take_key().inspect_err(|_| mm.give_id(&id))?;
+        let table = PageTable::new(mm).inspect_err(|_| {
+            mm.give_key(key);
+            mm.give_id(&id);
+        })?;
         let root = table.root();
         let inner = Inner {
             vmas: VmaTree::default(),
@@ -110,6 +118,7 @@ impl<M: Machine> AddressSpace<M> {
         Ok(AddressSpace {
             mm: mm.clone(),
             id,
+            key,
             root,
             inner: Shape::new(inner),
             thp_permit: AtomicU32::new(Permit::ALL.0),
@@ -128,6 +137,10 @@ impl<M: Machine> AddressSpace<M> {
     /// The space's account id for its lifetime; `None` if it shares a common id.
     pub fn owner_id(&self) -> Option<MmId> {
         self.id.owner.id().filter(|id| *id != MmId::COMMON)
+    }
+    /// Its name for ever.
+    pub fn key(&self) -> SpaceKey {
+        self.key
     }
     /// Frame of the root table.
     pub fn root(&self) -> Pfn {
@@ -174,10 +187,8 @@ pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRa
 impl<M: Machine> AddressSpace<M> {
     /// Unmaps an address space with no other users before its drop, in steps. CPUs that have run
     /// nothing else since leave it first.
-    pub fn end(&mut self) {
-        self.zap_all(|machine| {
-            machine.breathe();
-        });
+    pub(crate) fn end(&mut self) {
+        self.zap_all();
         let vmas = &mut self.inner.get_mut().vmas;
         let all = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
         while let Some(cut) = vmas.start_of(AREAS, all)
@@ -191,7 +202,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Unmaps all pages, with a pause between two steps.
-    fn zap_all(&mut self, pause: impl Fn(&M)) {
+    fn zap_all(&mut self) {
         self.mm.deactivate(self.root);
         let inner = self.inner.get_mut();
         inner.settle();
@@ -219,7 +230,7 @@ impl<M: Machine> AddressSpace<M> {
                     rest.start = next;
                 }
                 gather.finish();
-                pause(self.mm.machine());
+                self.mm.machine().breathe();
                 zap.budget = Budget::step(&self.mm);
             }
         }
@@ -228,13 +239,16 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Drop for AddressSpace<M> {
-    /// Frees what [`AddressSpace::end`] left, or everything without it: a drop may be under a lock.
+    /// Frees what [`AddressSpace::end`] left.
     fn drop(&mut self) {
         if !self.ended {
-            self.zap_all(|_| ());
+            // A panic breaks a fork off: there is nothing to be put in order.
+            debug_assert!(panicking(), "it goes with its last handle");
+            return;
         }
         self.inner.get_mut().table.free_root(&self.mm);
         // Last: the next space with this id must find no mapping of this one.
         self.mm.give_id(&self.id);
+        self.mm.give_key(self.key);
     }
 }

@@ -5,6 +5,7 @@ use crate::addr::{Pfn, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::Kind;
 use crate::manager::OutOfMemory;
+use crate::object::{Refused, Sealed};
 use crate::vma::{Backing, Figures, Prot, VmaFlags};
 
 /// Error of a verb; the name is the errno.
@@ -37,6 +38,19 @@ pub enum Error {
 impl From<OutOfMemory> for Error {
     fn from(_: OutOfMemory) -> Error {
         Error::NoMem
+    }
+}
+impl From<Refused> for Error {
+    fn from(why: Refused) -> Error {
+        match why {
+            Refused::Exists => Error::Exist,
+            Refused::End => Error::Fault,
+        }
+    }
+}
+impl From<Sealed> for Error {
+    fn from(_: Sealed) -> Error {
+        Error::Perm
     }
 }
 

@@ -9,8 +9,9 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
+use crate::manager::SpaceId;
 use crate::mutant::{self, Mutant};
-use crate::own::{By, Owner};
+use crate::own::By;
 use crate::stat::Event;
 use crate::thp::{PMD_ORDER, policy::block};
 use core::convert::Infallible;
@@ -32,7 +33,7 @@ pub struct Census {
 
 impl<M: Machine> Node<'_, M> {
     /// Counts what is mapped in the 2 MiB at `start`, below this root.
-    pub fn census(self, owner: &Owner, start: VirtAddr) -> Census {
+    pub fn census(self, id: &SpaceId, start: VirtAddr) -> Census {
         let (mm, mut found) = (self.mm, Census::default());
         let Ok(()) = leaf_tables(self, block(start, PMD_ORDER), &mut |leaves| {
             let Some(table) = leaves.ptes() else {
@@ -45,12 +46,14 @@ impl<M: Machine> Node<'_, M> {
                 match run.kind {
                     Kind::Anon => {
                         found.anon += pages;
-                        let owned = !leaves.shared && mm.owns(owner, &run.leaf(va));
+                        let owned = !leaves.shared && mm.owns(&id.owner, &run.leaf(va));
                         if !owned {
                             found.shared += pages;
                         }
                         // A pin and another mapping look the same in the account.
-                        if mm.pins() != 0 && !owned || mm.any_long_term(run.pfn, run.n as u64) {
+                        if id.family.pins() != 0 && !owned
+                            || mm.any_long_term(run.pfn, run.n as u64)
+                        {
                             found.pinned += pages;
                         }
                     }

@@ -5,19 +5,18 @@ use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution, Stopped};
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
-use crate::object::Object;
-use crate::reshape::Everywhere;
+use crate::object::Mapping;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
 use crate::table::{Budget, Zap, zap_page};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
-use alloc::sync::Arc;
 
 /// Pages that MADV_REMOVE punches out of an object after the lock.
 struct Hole<M: Machine> {
     /// Where they are, or would be, mapped.
     part: VirtRange,
-    object: Arc<Object<M>>,
+    /// Kept: while it is there, the object cannot be sealed.
+    object: Mapping<M>,
     /// The first page in the object.
     first: u64,
 }
@@ -43,11 +42,9 @@ impl<M: Machine> AddressSpace<M> {
         match advice {
             Advice::PopulateRead => self.populate_advice(range, Access::Read),
             Advice::PopulateWrite => self.populate_advice(range, Access::Write),
-            Advice::Remove => self.advise_remove(start, len, |object, first, end| {
-                self.zap_object_range(object, first, end, true)
-            }),
+            Advice::Remove => self.punch_areas(range),
             Advice::GuardInstall | Advice::GuardRemove => self.advise_guards(range, advice),
-            Advice::Collapse => self.collapse_advice(range, &mut |f| f(self)),
+            Advice::Collapse => self.collapse_advice(range),
             Advice::DontNeed
             | Advice::DontNeedLocked
             | Advice::Free
@@ -116,16 +113,9 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// MADV_REMOVE: punches a hole into the object, VMA by VMA; continues after an unmapped gap and
-    /// reports it. `zap` unmaps the pages `first..end` of an object everywhere, except for private
-    /// copies. Errors as [`Self::advise`].
-    pub fn advise_remove(
-        &self,
-        start: VirtAddr,
-        len: u64,
-        mut zap: impl FnMut(&Arc<Object<M>>, u64, u64),
-    ) -> Result<(), Error> {
-        let (mut rest, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
-        let mut covered = true;
+    /// reports it.
+    fn punch_areas(&self, range: VirtRange) -> Result<(), Error> {
+        let (mut rest, mut covered) = (range, true);
         loop {
             let next = self.lock().hole(rest)?;
             let Some(Hole {
@@ -134,13 +124,10 @@ impl<M: Machine> AddressSpace<M> {
                 first,
             }) = next
             else {
-                return all_of_it(covered && rest.is_empty()).and(inside);
+                return all_of_it(covered && rest.is_empty());
             };
             covered &= part.start == rest.start;
-            while !object.punch_step(first << PAGE_SHIFT, part.len()) {
-                self.mm.machine().breathe();
-            }
-            zap(&object, first, first + part.pages());
+            object.punch(first << PAGE_SHIFT, part.len());
             rest.start = part.end;
         }
     }
@@ -159,36 +146,20 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// MADV_COLLAPSE, with a function that reaches every space: pages of shared memory are unmapped
-    /// in all of them first. Errors as [`Self::advise`].
-    pub fn advise_collapse(
-        &self,
-        start: VirtAddr,
-        len: u64,
-        everywhere: &mut Everywhere<'_, M>,
-    ) -> Result<(), Error> {
-        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
-        let aligned = start.is_aligned(PAGE_SIZE);
-        aligned.then_some(()).ok_or(Error::Inval)?;
-        match range.is_empty() {
-            true => inside,
-            false => self.collapse_advice(range, everywhere).and(inside),
-        }
-    }
-
-    /// MADV_COLLAPSE of each whole 2 MiB in the range; continues after a failure and reports it.
-    fn collapse_advice(
-        &self,
-        range: VirtRange,
-        everywhere: &mut Everywhere<'_, M>,
-    ) -> Result<(), Error> {
+    /// MADV_COLLAPSE of each whole 2 MiB in the range (EINVAL: there is none); continues after a
+    /// failure and reports it.
+    fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
         let pages = self.areas()?.pages_of(range, |_| true);
         all_of_it(pages == range.pages())?;
         let step = PMD_ORDER.bytes();
-        let mut result = Ok(());
         let mut at = range.start.align_up(step).unwrap_or(range.end);
+        // As in Linux, where no 2 MiB lie in it.
+        let mut result = match at.checked_add(step).is_some_and(|end| end <= range.end) {
+            true => Ok(()),
+            false => Err(Error::Inval),
+        };
         while at.checked_add(step).is_some_and(|end| end <= range.end) {
-            if let Some(collapsed) = self.collapse_shared(at, everywhere) {
+            if let Some(collapsed) = self.collapse_shared(at) {
                 (at, result) = (at + step, collapsed.and(result));
                 if self.mm.machine().breathe() {
                     return Err(Error::Interrupted);
@@ -303,10 +274,13 @@ impl<M: Machine> Locked<'_, M> {
         if let Some(why) = refusal(self.mm(), vma, Advice::Remove) {
             return Err(why);
         }
-        let (object, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
+        let (_, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
         if !vma.shared() || vma.flags.contains(VmaFlags::NO_MAYWRITE) {
             return Err(Error::Acces);
         }
+        let Backing::Object { object, .. } = &vma.backing else {
+            return Err(Error::Inval);
+        };
         let object = object.clone();
         Ok(Some(Hole {
             part,

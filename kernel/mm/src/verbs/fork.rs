@@ -2,9 +2,9 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::manager::OutOfMemory;
+use crate::manager::{OutOfMemory, SpaceKey};
 use crate::mutant::{self, Mutant};
-use crate::space::{AREAS, AddressSpace, Areas, Error, Inner};
+use crate::space::{AREAS, AddressSpace, Areas, Error, Handle, Inner};
 use crate::stat::Event;
 use crate::switch::ForkBy;
 use crate::table::{Budget, ForkCopy};
@@ -17,20 +17,27 @@ impl<M: Machine> AddressSpace<M> {
     /// counts are as before.
     ///
     /// VMAs are copied at once, tables in steps: the child may or may not see concurrent writes.
-    pub fn fork(&self) -> Result<Self, Error> {
-        let mut child = AddressSpace::new(&self.mm)?;
+    pub fn fork(&self) -> Result<Handle<M>, Error> {
+        let mut child = AddressSpace::unfinished(&self.mm, self.id.family.clone())?;
         child.change_thp_permit(|_| self.thp_permit());
-        let mut parent = self.areas()?;
-        let copied = copy(&mut parent, &mut child);
-        drop(parent);
+        let copied = self
+            .areas()
+            .and_then(|mut parent| copy(&mut parent, &mut child));
         self.mm.count(Event::Fork, 1);
-        // An incomplete child is dropped here, with its references.
-        copied.map(|()| child)
+        match copied {
+            Ok(()) => Ok(child.into_handle()),
+            // An incomplete child goes, with its references.
+            Err(why) => {
+                child.end();
+                Err(why)
+            }
+        }
     }
 }
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
-    let mut vmas = copy_areas(parent, child.inner.get_mut())?;
+    let key = child.key;
+    let mut vmas = copy_areas(parent, child.inner.get_mut(), key)?;
     let mut gather = parent.gather();
     let mut copying = Copying {
         budget: Budget::step(parent.mm()),
@@ -54,7 +61,12 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
 fn copy_areas<M: Machine>(
     parent: &mut Areas<'_, M>,
     child: &mut Inner<M>,
+    key: SpaceKey,
 ) -> Result<VmaTree<M>, Error> {
+    let inherit = |vma: &mut Vma<M>| {
+        inherit(vma);
+        vma.enter(key)
+    };
     child.limits = parent.limits;
     (child.refuses, child.mdwe) = (parent.refuses, parent.mdwe.inherited());
     child.has_monitors = parent.has_monitors;
@@ -158,7 +170,7 @@ impl<M: Machine> Copying<'_, '_, M> {
         let Inner { table, rss, .. } = self.child.inner.get_mut();
         // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
         // entry.
-        let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
+        let tables = mm.switches().fork() == ForkBy::Share && self.child.id.family.pins() == 0;
         let marked = vma.flags.intersects(VmaFlags::MARKED);
         let whole = !marked || mutant::on(Mutant::ShareGuards);
         let mut copy = ForkCopy {

@@ -1,7 +1,8 @@
 //! MADV_HWPOISON and MADV_SOFT_OFFLINE: pages go out of use for good, as if their memory had
 //! failed, or were about to (hwpoison.rst).
 //!
-//! There is no reverse map: every space is asked for the page, as when a file is truncated. A
+//! There is no reverse map: a private page is looked for in each space of the family, that of an
+//! object in each that maps the object, as when a file is truncated. A
 //! private page that is lost leaves poison in the place of its entries, a lost page of an object is
 //! remembered there ([`crate::object`]). A page that is moved has a copy in each space, or in the
 //! object.
@@ -14,7 +15,6 @@ use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::object::Object;
-use crate::reshape::Everywhere;
 use crate::space::{AddressSpace, Error, Inner, Locked, Offline, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Zap};
@@ -39,23 +39,14 @@ impl<M: Machine> AddressSpace<M> {
     /// Takes the page at `at` out of use; returns the size of the folio that it was of. EFAULT: no
     /// page is there; EHWPOISON: its memory has failed already; EBUSY: it is the page of zeros, or
     /// others have it, too, so that its folio cannot be split or its contents not be moved; ENOMEM.
-    pub fn offline(
-        &self,
-        at: VirtAddr,
-        how: Offline,
-        everywhere: &mut Everywhere<'_, M>,
-    ) -> Result<u64, Error> {
+    pub fn offline(&self, at: VirtAddr, how: Offline) -> Result<u64, Error> {
         let (mut victim, size) = self.victim(at)?;
-        victim.split(everywhere)?;
+        victim.split()?;
         match (&victim.place, how) {
-            (None, Offline::Hard) => victim.lose(self, everywhere),
-            (None, Offline::Soft) => victim.leave(self, everywhere),
-            (Some((object, index)), Offline::Hard) => {
-                self.lose_page(&victim, object, *index, everywhere)
-            }
-            (Some((object, index)), Offline::Soft) => {
-                self.move_page(&victim, object, *index, everywhere)
-            }
+            (None, Offline::Hard) => victim.lose(self),
+            (None, Offline::Soft) => victim.leave(self),
+            (Some((object, index)), Offline::Hard) => self.lose_page(&victim, object, *index),
+            (Some((object, index)), Offline::Soft) => self.move_page(&victim, object, *index),
         }
         .map(|()| size.bytes())
     }
@@ -106,11 +97,10 @@ impl<M: Machine> AddressSpace<M> {
         victim: &Victim<M>,
         object: &Arc<Object<M>>,
         index: u64,
-        everywhere: &mut Everywhere<'_, M>,
     ) -> Result<(), Error> {
         let page = object.fail(index, victim.page)?;
         let page = page.map_err(|()| Error::Busy)?;
-        everywhere(&mut |space| space.zap_object_page(object, index, false));
+        object.for_each_mapper(&mut |space| space.zap_object_page(object, index, false));
         match page.map(Folio::into_pfn) {
             Some(page) if !self.mm.retire(page) => Err(Error::Busy),
             _ => Ok(()),
@@ -123,10 +113,9 @@ impl<M: Machine> AddressSpace<M> {
         victim: &Victim<M>,
         object: &Arc<Object<M>>,
         index: u64,
-        everywhere: &mut Everywhere<'_, M>,
     ) -> Result<(), Error> {
         for _ in 0..ROUNDS {
-            everywhere(&mut |space| space.zap_object_page(object, index, true));
+            object.for_each_mapper(&mut |space| space.zap_object_page(object, index, true));
             let Some(old) = object.migrate(index, victim.page)? else {
                 continue;
             };
@@ -143,7 +132,9 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Takes a private folio, to which there is another reference, from this space.
     fn give_up(&self, head: Pfn, how: Offline) -> Result<(), OutOfMemory> {
-        let mut inner = self.lock();
+        // With the claim: a child whose VMAs are copied already would have a marker in one that
+        // says that there is none. Its fork ends first, and it is asked, too.
+        let mut inner = self.areas_at_last();
         let Some(at) = inner.place_of(head) else {
             return Ok(());
         };
@@ -168,7 +159,7 @@ fn refused(why: Resolution) -> Error {
 
 impl<M: Machine> Victim<M> {
     /// Makes a page of an object's large folio a single one.
-    fn split(&mut self, everywhere: &mut Everywhere<'_, M>) -> Result<(), Error> {
+    fn split(&mut self) -> Result<(), Error> {
         for _ in 0..ROUNDS {
             let Some((object, index)) = &self.place else {
                 return Ok(());
@@ -180,20 +171,16 @@ impl<M: Machine> Victim<M> {
                 (self.head, self.order) = (self.page, Order(0));
                 return Ok(());
             };
-            everywhere(&mut |space| space.split_folio(object, folio.clone()));
+            object.for_each_mapper(&mut |space| space.split_folio(object, folio.clone()));
         }
         Err(Error::Busy)
     }
 
     /// A private page that is lost.
-    fn lose(
-        &self,
-        space: &AddressSpace<M>,
-        everywhere: &mut Everywhere<'_, M>,
-    ) -> Result<(), Error> {
+    fn lose(&self, space: &AddressSpace<M>) -> Result<(), Error> {
         let mm = &space.mm;
         mm.mark_hwpoison(self.page);
-        let left = self.unmap(space, Offline::Hard, everywhere);
+        let left = self.unmap(space, Offline::Hard);
         match self.order {
             Order(0) if !mm.retire(self.page) => left.and(Err(Error::Busy)),
             Order(0) => left,
@@ -205,14 +192,10 @@ impl<M: Machine> Victim<M> {
     }
 
     /// A private page that is moved. Pins would keep the old one.
-    fn leave(
-        &self,
-        space: &AddressSpace<M>,
-        everywhere: &mut Everywhere<'_, M>,
-    ) -> Result<(), Error> {
+    fn leave(&self, space: &AddressSpace<M>) -> Result<(), Error> {
         let mm = &space.mm;
-        let left = match mm.pins() {
-            0 => self.unmap(space, Offline::Soft, everywhere),
+        let left = match space.id.family.pins() {
+            0 => self.unmap(space, Offline::Soft),
             _ => Err(Error::Busy),
         };
         if left.is_err() || mm.references(self.head) != 1 {
@@ -228,19 +211,14 @@ impl<M: Machine> Victim<M> {
     }
 
     /// Takes the page from this space and, if others have it, too, from every one.
-    fn unmap(
-        &self,
-        space: &AddressSpace<M>,
-        how: Offline,
-        everywhere: &mut Everywhere<'_, M>,
-    ) -> Result<(), Error> {
+    fn unmap(&self, space: &AddressSpace<M>, how: Offline) -> Result<(), Error> {
         let mut result = space.give_up(self.head, how);
         let ends = |result: &Result<_, _>| result.is_err() || space.mm.references(self.head) == 1;
         for _ in 0..ROUNDS {
             if ends(&result) {
                 break;
             }
-            everywhere(&mut |space| {
+            space.for_each_relative(&mut |space| {
                 if !ends(&result) {
                     result = space.give_up(self.head, how);
                 }

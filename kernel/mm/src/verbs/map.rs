@@ -36,6 +36,10 @@ impl<M: Machine> AddressSpace<M> {
         };
         let flags = Vma::<M>::accounted(prot, request.flags | future);
         (vma.range, vma.flags) = (range, flags);
+        vma.enter(self.key)?;
+        if flags & (VmaFlags::SHARED | VmaFlags::NO_MAYWRITE) == VmaFlags::SHARED {
+            vma.allow_writes()?;
+        }
         inner.may_map(&vma, inner.vmas.pages_in(range))?;
         inner.vmas.reserve_take(range, 1)?;
         let replaced = inner.remove(range)?;

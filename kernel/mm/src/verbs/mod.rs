@@ -17,8 +17,9 @@ mod place;
 mod protect;
 mod remap;
 mod seal;
+mod truncate;
 mod unmap;
 mod userfault;
 
 pub use remap::RemapFlags;
-pub use userfault::{Content, Registration};
+pub use userfault::{Content, Filling, Registration};

@@ -61,8 +61,9 @@ impl<M: Machine> AddressSpace<M> {
         }
     }
 
-    /// Unmaps what is left of an object's large folio in this space, but for private copies and
-    /// what is locked, and splits it if no other space maps it.
+    /// Unmaps what is left of an object's large folio in this space, but for private copies, and
+    /// splits it if no other space maps it. As in Linux also where it is locked: the next access
+    /// maps a page of it again.
     pub(super) fn split_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>) {
         self.zap_for_folio(object, folio, true);
     }
@@ -96,20 +97,17 @@ impl<M: Machine> AddressSpace<M> {
         });
     }
 
+    /// Unmaps them. No mapping moves, goes or comes by a fork meanwhile: one in progress is waited
+    /// for.
     fn zap_pages(&self, pages: &Pages<'_, M>) {
-        let step = |at| {
-            let mut inner = self.lock();
-            let mut next = inner.zap_object(pages, at);
-            while let Some(at) = next.filter(|at| inner.in_huge_page(*at)) {
-                next = inner.zap_object(pages, at);
-            }
-            next
-        };
-        let mut next = step(VirtAddr(0));
+        let mut areas = self.areas_at_last();
+        let mut next = areas.zap_object(pages, VirtAddr(0));
         while let Some(at) = next {
-            // No early end: the object has changed already, so its pages must not stay mapped.
-            self.mm.machine().breathe();
-            next = step(at);
+            if !areas.in_huge_page(at) {
+                // No early end: the object has changed already, so its pages must not stay mapped.
+                areas.pause();
+            }
+            next = areas.zap_object(pages, at);
         }
     }
 }
@@ -282,9 +280,6 @@ impl<M: Machine> Locked<'_, M> {
             let Some(range) = pages.mapped_by(vma) else {
                 continue;
             };
-            if pages.splits && vma.flags.contains(VmaFlags::LOCKED) {
-                continue;
-            }
             let mut zap = Zap {
                 keep_anon: pages.keep_copies,
                 keep_guards: true,

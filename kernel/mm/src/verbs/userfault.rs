@@ -5,7 +5,7 @@ mod fill;
 mod fill_huge;
 mod moves;
 
-pub use fill::Content;
+pub use fill::{Content, Filling};
 
 use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
@@ -70,6 +70,11 @@ impl<M: Machine> AddressSpace<M> {
         }
         areas.has_monitors = true;
         areas.set_monitor(range, |vma| {
+            if let Backing::Object { object, .. } = &vma.backing
+                && with.flags.contains(VmaFlags::UFFD_MISSING)
+            {
+                object.note_monitor();
+            }
             vma.flags = (vma.flags - VmaFlags::UFFD_ALL) | with.flags;
             vma.monitor = with.monitor;
         })

@@ -14,7 +14,7 @@ impl<M: Machine> VmaStore<M> {
     /// `change`; its nodes are full.
     pub fn build<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,
-        mut change: impl FnMut(&mut Vma<M>),
+        mut change: impl FnMut(&mut Vma<M>) -> Result<(), OutOfMemory>,
     ) -> Result<Self, OutOfMemory> {
         let mut store = VmaStore::new();
         let mut spine: Spine = [None; MAX_HEIGHT];
@@ -29,8 +29,9 @@ impl<M: Machine> VmaStore<M> {
             };
             let node = store.leaves.get_mut(leaf);
             node.push(vma.borrow().clone());
-            node.last_mut().into_iter().for_each(&mut change);
             store.len += 1;
+            let last = store.leaves.get_mut(leaf).last_mut();
+            last.map_or(Ok(()), &mut change)?;
         }
         store.close(&spine)?;
         Ok(store)

@@ -168,11 +168,11 @@ impl<M: Machine> VmaTree<M> {
     pub fn copy_of<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,
         keep: impl Fn(&Vma<M>) -> bool,
-        change: impl Fn(&mut Vma<M>),
+        change: impl Fn(&mut Vma<M>) -> Result<(), OutOfMemory>,
     ) -> Result<VmaTree<M>, OutOfMemory> {
         let (mut figures, mut histories) = (Figures::default(), 0);
         let store = VmaStore::build(vmas.filter(|vma| keep(vma.borrow())), |vma| {
-            change(vma);
+            change(vma)?;
             if let Some(history) = &mut vma.anon_vma {
                 *history = AnonVma {
                     id: histories,
@@ -181,6 +181,7 @@ impl<M: Machine> VmaTree<M> {
                 histories += 1;
             }
             figures.add(vma);
+            Ok(())
         })?;
         Ok(VmaTree {
             store,

@@ -2,8 +2,9 @@
 
 use crate::addr::{Order, PAGE_SHIFT, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Key, Machine, PteFormat};
+use crate::manager::{OutOfMemory, SpaceKey};
 use crate::mutant::{self, Mutant};
-use crate::object::Object;
+use crate::object::{Mapping, Object, Sealed};
 use crate::thp::{Controls, Orders, Permit, policy};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -162,7 +163,7 @@ pub enum Backing<M: Machine> {
     /// An object from page `offset` on: shared (VmaFlags::SHARED) or private (copy on write).
     Object {
         /// The pages.
-        object: Arc<Object<M>>,
+        object: Mapping<M>,
         /// The object's page at the VMA's start.
         offset: u64,
         /// The file, `None` for shared anonymous memory.
@@ -251,6 +252,20 @@ impl<M: Machine> Vma<M> {
             anon_vma: None,
             moved: 0,
             monitor: 0,
+        }
+    }
+    /// It is one of this space from now on.
+    pub(crate) fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
+        match &mut self.backing {
+            Backing::Anon => Ok(()),
+            Backing::Object { object, .. } => object.enter(space),
+        }
+    }
+    /// Writes may reach its object, if it has one.
+    pub(crate) fn allow_writes(&mut self) -> Result<(), Sealed> {
+        match &mut self.backing {
+            Backing::Anon => Ok(()),
+            Backing::Object { object, .. } => object.allow_writes(),
         }
     }
     /// Moves the VMA to another address (mremap). Pages that were written keep their offset in its

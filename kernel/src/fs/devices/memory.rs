@@ -50,7 +50,7 @@ impl FileOps for Zero {
         // As large as any mapping of it may become.
         object.set_len(i64::MAX as u64 & !0xfff);
         Ok(Backing::Object {
-            object,
+            object: object.into(),
             offset: 0,
             file: Some(file.mapped()),
         })

@@ -52,7 +52,7 @@ pub fn zeros(order: Order, shared: bool, len: u64, root: Pfn) -> Backing<Hw> {
     };
     object.set_len(len.next_multiple_of(order.bytes()));
     Backing::Object {
-        object,
+        object: object.into(),
         offset: 0,
         file: Some(anonymous::place(file).mapped()),
     }
@@ -87,7 +87,7 @@ pub fn mapping(
         return Ok(backing);
     }
     Ok(Backing::Object {
-        object: Object::huge_private(mm(), order, Some(object.clone()), root),
+        object: Object::huge_private(mm(), order, Some(object.object().clone()), root).into(),
         offset: *offset,
         file: file.clone(),
     })

@@ -1,17 +1,15 @@
 //! A regular file in memory: an object of the memory manager with a name. Also the files of
 //! memfd_create(2), which have no name.
 
-use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::fs::OpenFlags;
-use crate::fs::caller::{self, Caller};
+use crate::fs::caller;
 use crate::fs::kinds::anonymous;
 use crate::fs::open::file::{At, FileOps, OpenFile};
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::fs::tree::quota::Quota;
-use crate::sched;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -128,14 +126,7 @@ impl Inode for RamFile {
         if len > old {
             caller::within_file_size(len - 1, 1)?;
         }
-        while !self.object.set_len_step(len) {
-            // What was begun is done, also by a thread that is to end.
-            sched::breathe();
-        }
-        if len < old {
-            let first = len.div_ceil(1 << PAGE_SHIFT);
-            Above::for_each_space(|space| space.zap_object(&self.object, first));
-        }
+        self.object.truncate(len);
         self.node.touch_modified();
         Ok(())
     }
@@ -197,7 +188,7 @@ impl FileOps for RamFile {
 
     fn mmap(&self, _shared: bool, offset: u64, file: &OpenFile) -> Result<Backing<Hw>> {
         Ok(Backing::Object {
-            object: self.object.clone(),
+            object: self.object.clone().into(),
             offset: offset >> PAGE_SHIFT,
             file: Some(file.mapped()),
         })

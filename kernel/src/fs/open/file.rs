@@ -195,24 +195,34 @@ impl OpenFile {
         self.ops.read(self.at(position), sink)
     }
 
-    /// write(2) at the file's position, or at the end (O_APPEND).
+    /// write(2) at the file's position.
     pub fn write(&self, source: &mut Source<'_>) -> Result<usize> {
-        let position = if self.flags().contains(OpenFlags::APPEND) {
-            self.place.inode.size()
-        } else {
-            self.position()
-        };
-        let n = self.write_at(position, source)?;
-        self.set_position(position + n as u64);
+        let (end, n) = self.put(self.position(), source)?;
+        self.set_position(end);
         Ok(n)
     }
 
     /// Writes at a position of the caller's.
     pub fn write_at(&self, position: u64, source: &mut Source<'_>) -> Result<usize> {
+        self.put(position, source).map(|(_, n)| n)
+    }
+
+    /// Writes at a position, or at the end, whatever the position (O_APPEND). Returns where it has
+    /// ended, and how many bytes were written.
+    fn put(&self, position: u64, source: &mut Source<'_>) -> Result<(u64, usize)> {
         if !self.writable() {
             return Err(Errno::EBADF);
         }
-        self.ops.write(self.at(position), source)
+        let inode = &self.place.inode;
+        let has_content = inode.object().is_some();
+        let changing = has_content.then(|| inode.node().change_content());
+        let _changing = changing.transpose()?;
+        let position = match self.flags().contains(OpenFlags::APPEND) {
+            true => inode.size(),
+            false => position,
+        };
+        let n = self.ops.write(self.at(position), source)?;
+        Ok((position + n as u64, n))
     }
 
     /// The file, for a mapping by way of this one: those of one open file may become one VMA.
@@ -243,8 +253,7 @@ impl OpenFile {
             return Err(Errno::EACCES);
         }
         let seals = self.place.inode.seals();
-        // Relaxed: a seal that is being set may come too late, as fcntl(2) has it only for mappings
-        // that exist.
+        // Relaxed: of a seal that is set meanwhile the object knows when the mapping is made.
         let sealed = seals.is_some_and(|seals| {
             seals.load(Ordering::Relaxed) & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0
         });

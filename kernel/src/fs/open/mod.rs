@@ -74,6 +74,7 @@ fn open_existing(place: Location, flags: OpenFlags) -> Result<Arc<OpenFile>> {
         _ => {}
     }
     if flags.contains(OpenFlags::TRUNC) && writes && place.inode.object().is_some() {
+        let _changing = place.inode.node().change_content()?;
         place.inode.resize(0)?;
     }
     finish(place, flags)

@@ -107,7 +107,8 @@ pub trait Inode: Send + Sync {
     fn size(&self) -> u64 {
         self.object().map_or(0, |object| object.len())
     }
-    /// truncate(2); EINVAL for what is not a regular file.
+    /// truncate(2), by the one who changes the contents ([`Node::change_content`]); EINVAL for what
+    /// is not a regular file.
     fn resize(&self, _len: u64) -> Result {
         Err(Errno::EINVAL)
     }

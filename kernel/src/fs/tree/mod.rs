@@ -2,6 +2,7 @@
 
 pub mod climbed;
 pub mod clock;
+pub mod content;
 pub mod context;
 pub mod initramfs;
 pub mod inode;

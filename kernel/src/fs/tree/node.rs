@@ -2,6 +2,7 @@
 
 use crate::base::ranks;
 use crate::fs::tree::clock::{self, Time};
+use crate::fs::tree::content::Content;
 use crate::fs::tree::inode::{FileKind, Inode};
 use crate::fs::tree::quota::InodeCharge;
 use alloc::boxed::Box;
@@ -67,6 +68,7 @@ pub struct Node {
     pub running: AtomicU64,
     /// Mounts that are on it, in whatever mount it is seen.
     pub mounts: AtomicU32,
+    pub(super) content: Content,
     /// Its place in the file system's quota, where there is one.
     _place: Option<InodeCharge>,
 }
@@ -98,6 +100,7 @@ impl Node {
             }),
             running: AtomicU64::new(0),
             mounts: AtomicU32::new(0),
+            content: Content::default(),
             _place: None,
         }
     }

@@ -3,7 +3,7 @@
 use super::{Segment, is_used};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, Hw, Vma};
-use crate::sched;
+use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
 use core::any::Any;
 use mm::addr::{PAGE_SHIFT, VirtAddr};
@@ -13,7 +13,7 @@ impl Segment {
     /// All of it, for a VMA.
     pub fn backing(self: &Arc<Self>) -> Backing<Hw> {
         Backing::Object {
-            object: self.object.clone(),
+            object: self.object.clone().into(),
             offset: 0,
             file: Some(self.clone()),
         }
@@ -102,6 +102,6 @@ pub fn inherited(child: &AddressSpace) {
 #[inline]
 pub fn ended(space: &AddressSpace) {
     if is_used() {
-        for_each(space, Segment::note_detach);
+        kernel_lock::with(|| for_each(space, Segment::note_detach));
     }
 }

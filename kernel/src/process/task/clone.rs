@@ -5,7 +5,7 @@ use super::{AltStack, Pid, Process, Resource, Task, table};
 use crate::arch::trap::UserContext;
 use crate::base::errno::{Errno, Result};
 use crate::base::kstack::KernelStack;
-use crate::base::machine::AddressSpace;
+use crate::base::machine::Space;
 use crate::base::room;
 use crate::base::user_ptr::UserPtr;
 use crate::process::signal::{Handlers, LAST};
@@ -192,11 +192,11 @@ fn child_process(parent: &Arc<Task>, pid: Pid, request: &CloneRequest) -> Result
         .space
         .get()
         .expect("a running thread has an address space");
-    let space: Arc<AddressSpace> = if request.has(CloneFlags::VM) {
+    let space: Space = if request.has(CloneFlags::VM) {
         space.share()?;
         space
     } else {
-        let child = Arc::new(space.fork()?);
+        let child = space.fork()?;
         if userfault::are_told() {
             userfault::forked(&child);
         }

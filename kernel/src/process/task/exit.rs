@@ -4,10 +4,9 @@ use super::{Image, Process, Task, Work, groups, table};
 use crate::arch::cpu;
 use crate::base::cpus;
 use crate::base::klog::Console;
-use crate::base::machine::AddressSpace;
 use crate::base::uaccess;
 use crate::process::signal::{self, SIGCHLD, SigInfo};
-use crate::process::{futex, robust, shm};
+use crate::process::{futex, robust};
 use crate::sched::wait::WaitQueue;
 use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
@@ -133,23 +132,9 @@ fn release_space(process: &Process) {
     }
     process.set_image(Image::NONE);
     process.releases_memory.store(true, Relaxed);
-    if let Some(space) = process.space.replace(None) {
-        end_space(space);
-    }
+    drop(process.space.replace(None));
     process.releases_memory.store(false, Relaxed);
     MEMORY_IS_BACK.wake_all();
-}
-
-/// Drops an address space that the CPU has left, step by step if this is the last reference: what
-/// it maps is freed without the kernel lock, as by munmap(2).
-pub fn end_space(space: Arc<AddressSpace>) {
-    // Also when weak references to it exist.
-    if let Some(mut space) = Arc::into_inner(space) {
-        shm::ended(&space);
-        let suspended = kernel_lock::suspend();
-        space.end();
-        kernel_lock::resume(suspended);
-    }
 }
 
 /// Ends a process whose last thread has ended.

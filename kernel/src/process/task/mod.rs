@@ -27,7 +27,7 @@ pub use crate::base::Pid;
 pub use crate::sched::{TaskState, Work};
 pub use clone::{CloneFlags, CloneRequest, clone};
 pub use credentials::{Capabilities, Credentials};
-pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_other_threads};
+pub use exit::{MEMORY_IS_BACK, exit_group, exit_thread, finish, kill_other_threads};
 pub use groups::{is_orphaned, session_of};
 pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};
 pub use image::Image;
@@ -47,14 +47,18 @@ pub(crate) use groups::{group_members, move_to_group, new_session};
 
 use crate::base::above::Above;
 use crate::base::cpus;
-use crate::base::machine::AddressSpace;
-use crate::process::signal;
+use crate::base::machine::{AddressSpace, Space};
+use crate::process::{shm, signal};
 use crate::sched::{self, Entity, Thread, Threads};
 use alloc::sync::Arc;
 use core::fmt;
 
 impl Threads for Above {
     type Task = Task;
+
+    fn space_ends(space: &AddressSpace) {
+        shm::ended(space);
+    }
 }
 
 impl Thread for Task {
@@ -64,11 +68,11 @@ impl Thread for Task {
     }
 
     #[inline]
-    fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>)) {
+    fn with_space(&self, f: impl FnOnce(&Space)) {
         self.space.with(f);
     }
 
-    fn take_space(&self) -> Option<Arc<AddressSpace>> {
+    fn take_space(&self) -> Option<Space> {
         self.space.replace(None)
     }
 

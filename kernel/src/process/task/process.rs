@@ -8,7 +8,7 @@ use super::oom::Adjustment;
 use super::space::SpaceRef;
 use super::times::ProcessTimes;
 use super::{Pid, Task, table};
-use crate::base::machine::AddressSpace;
+use crate::base::machine::Space;
 use crate::base::ranks;
 use crate::process::posix_timers::PosixTimers;
 use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState, Trace};
@@ -97,7 +97,7 @@ pub struct Process {
 
 /// Initial state of a process.
 struct Beginning {
-    space: Arc<AddressSpace>,
+    space: Space,
     limits: ResourceLimits,
     image: Image,
     credentials: Credentials,
@@ -106,7 +106,7 @@ struct Beginning {
 
 impl Process {
     /// PID 1, before its first execve: in no session and no group of its own, as Linux starts it.
-    pub(super) fn first(pid: Pid, space: Arc<AddressSpace>, limits: ResourceLimits) -> Self {
+    pub(super) fn first(pid: Pid, space: Space, limits: ResourceLimits) -> Self {
         let beginning = Beginning {
             space,
             limits,
@@ -172,7 +172,7 @@ impl Process {
     pub(super) fn child(
         &self,
         pid: Pid,
-        space: Arc<AddressSpace>,
+        space: Space,
         handlers: Arc<Handlers>,
         exit_signal: i32,
     ) -> Self {

@@ -1,8 +1,7 @@
 //! Which address space a thread, or a process, has.
 
-use crate::base::machine::AddressSpace;
+use crate::base::machine::{AddressSpace, Space};
 use crate::base::ranks;
-use alloc::sync::Arc;
 use mm::sync::Lock;
 
 /// A reference to an address space, or none; any CPU may ask for it.
@@ -11,27 +10,27 @@ pub struct SpaceRef(Lock<Slot, { ranks::THREAD_SPACE }>);
 /// What is under the lock.
 #[derive(Default)]
 struct Slot {
-    space: Option<Arc<AddressSpace>>,
+    space: Option<Space>,
     /// A second reference to it, which [`SpaceRef::lend`] takes out and puts back.
-    spare: Option<Arc<AddressSpace>>,
+    spare: Option<Space>,
 }
 
 impl SpaceRef {
     /// A reference to `space`.
-    pub(super) fn new(space: Option<Arc<AddressSpace>>) -> Self {
+    pub(super) fn new(space: Option<Space>) -> Self {
         let spare = None;
         SpaceRef(Lock::new(Slot { space, spare }))
     }
 
     /// The space, if there is one.
-    pub fn get(&self) -> Option<Arc<AddressSpace>> {
+    pub fn get(&self) -> Option<Space> {
         self.0.lock().space.clone()
     }
 
     /// Calls `f` with the space, if there is one, without taking a reference. The lock is held
     /// meanwhile: `f` neither waits for the kernel lock nor sleeps.
     #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&Arc<AddressSpace>) -> R) -> Option<R> {
+    pub fn with<R>(&self, f: impl FnOnce(&Space) -> R) -> Option<R> {
         self.0.lock().space.as_ref().map(f)
     }
 
@@ -62,16 +61,16 @@ impl SpaceRef {
 
     /// The spare reference, or a new one.
     #[inline(never)]
-    fn take_spare(&self) -> Option<Arc<AddressSpace>> {
+    fn take_spare(&self) -> Option<Space> {
         let mut slot = self.0.lock();
         slot.spare.take().or_else(|| slot.space.clone())
     }
 
     /// Keeps a reference for the next [`Self::lend`].
     #[inline(never)]
-    fn put_back(&self, lent: Arc<AddressSpace>) {
+    fn put_back(&self, lent: Space) {
         let mut slot = self.0.lock();
-        let is_same = |space: &Arc<AddressSpace>| Arc::ptr_eq(space, &lent);
+        let is_same = |space: &Space| space.is(&lent);
         if slot.spare.is_none() && slot.space.as_ref().is_some_and(is_same) {
             slot.spare = Some(lent);
         } else {
@@ -84,13 +83,13 @@ impl SpaceRef {
     pub(super) fn others(&self) -> usize {
         let slot = self.0.lock();
         let own = 1 + usize::from(slot.spare.is_some());
-        let all = slot.space.as_ref().map_or(own, Arc::strong_count);
+        let all = slot.space.as_ref().map_or(own, Space::references);
         all.saturating_sub(own)
     }
 
     /// Replaces it, by another one (execve) or by none (exit); the caller drops the old one without
     /// locks.
-    pub(crate) fn replace(&self, space: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
+    pub(crate) fn replace(&self, space: Option<Space>) -> Option<Space> {
         let spare = None;
         // The spare is not the last reference.
         core::mem::replace(&mut *self.0.lock(), Slot { space, spare }).space

@@ -6,7 +6,7 @@ use super::{AltStack, Process, ResourceLimits, Task, table};
 use crate::arch::trap::UserContext;
 use crate::base::errno::Result;
 use crate::base::kstack::KernelStack;
-use crate::base::machine::{AddressSpace, mm};
+use crate::base::machine::{Space, mm};
 use crate::fs::{FdTable, FsContext};
 use crate::sched;
 use alloc::boxed::Box;
@@ -22,7 +22,7 @@ pub struct FirstProcess {
 impl FirstProcess {
     /// With an empty address space; ENOMEM.
     pub fn new() -> Result<Self> {
-        let space = Arc::new(AddressSpace::new(mm())?);
+        let space = Space::new(mm())?;
         let limits = ResourceLimits::initial(mm().total_frames());
         let number = table::reserve_pid(u64::MAX)?;
         let process = Arc::new(Process::first(number.pid(), space, limits));

@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::vma::VmaFlags;
-use mm::{Content, Registration};
+use mm::{Content, Filling, Registration};
 
 /// The numbers of `_IOWR(0xaa, ..)` and its like.
 const API: u32 = 0xc018_aa3f;
@@ -93,10 +93,7 @@ fn pages(start: u64, len: u64) -> Result<VirtRange> {
 /// Calls `f` with the memory that the monitor is about; ESRCH once that is no more.
 fn in_space<R>(monitor: &Monitor, f: impl FnOnce(&AddressSpace) -> Result<R>) -> Result<R> {
     let space = monitor.space.upgrade().ok_or(Errno::ESRCH)?;
-    let result = f(&space);
-    // It may be the last reference.
-    task::end_space(space);
-    result
+    f(&space)
 }
 
 /// While the memory changes and the monitor has not been told yet, nothing is filled or protected:
@@ -268,16 +265,18 @@ fn copy(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let mut bytes = fallible::filled(0, PAGE_SIZE as usize)?;
+    let changing = monitor.watch_changes();
+    let filling = Filling::unless(range, &changing);
     let done = in_space(monitor, |space| {
         let protect = mode & AND_PROTECT != 0;
         page_by_page(space, range, |page, size| {
             let from = source + (page - range.start);
             if size != PAGE_SIZE {
-                return copy_huge(space, range, (page, size), from, protect);
+                return copy_huge(space, filling, (page, size), from, protect);
             }
             uaccess::read_bytes(from, &mut bytes)?;
             let content = Content::Bytes(&bytes);
-            Ok(space.userfault_fill(range, page, content, protect)?)
+            Ok(space.userfault_fill(filling, page, content, protect)?)
         })
     });
     finish(monitor, range, done, mode, at.element(4))
@@ -286,19 +285,19 @@ fn copy(monitor: &Monitor, at: UserPtr<u64>) -> Result<u64> {
 /// Copies a huge page, by its address and size, from user memory.
 fn copy_huge(
     space: &AddressSpace,
-    range: VirtRange,
+    filling: Filling<'_>,
     (page, size): (VirtAddr, u64),
     from: u64,
     protect: bool,
 ) -> Result {
     let mut bytes = fallible::filled(0, PAGE_SIZE as usize)?;
-    let taken = space.userfault_take(range, page, protect)?;
+    let taken = space.userfault_take(filling, page, protect)?;
     for offset in (0..size).step_by(PAGE_SIZE as usize) {
         uaccess::read_bytes(from + offset, &mut bytes)?;
         taken.write(offset, &bytes);
         sched::breathe();
     }
-    Ok(space.userfault_map(taken, range, page, protect)?)
+    Ok(space.userfault_map(taken, filling, page, protect)?)
 }
 
 /// UFFDIO_ZEROPAGE, UFFDIO_CONTINUE, UFFDIO_POISON: start, length, mode, bytes done.
@@ -308,9 +307,11 @@ fn fill(monitor: &Monitor, at: UserPtr<u64>, content: Content<'_>, modes: u64) -
     if mode & !modes != 0 {
         return Err(Errno::EINVAL);
     }
+    let changing = monitor.watch_changes();
+    let filling = Filling::unless(range, &changing);
     let done = in_space(monitor, |space| {
         page_by_page(space, range, |page, _| {
-            Ok(space.userfault_fill(range, page, content, mode & AND_PROTECT != 0)?)
+            Ok(space.userfault_fill(filling, page, content, mode & AND_PROTECT != 0)?)
         })
     });
     finish(monitor, range, done, mode, at.element(3))

@@ -5,7 +5,7 @@
 
 use super::{Features, Message, Monitor, file_of, numbers};
 use crate::base::errno::Result;
-use crate::base::machine::AddressSpace;
+use crate::base::machine::{AddressSpace, Space};
 use crate::fs::open::file::Ready;
 use crate::process::task;
 use alloc::sync::Arc;
@@ -90,7 +90,7 @@ impl Concerned {
             let told = |it: &Arc<Monitor>| it.features().contains(change.feature());
             if let Some(monitor) = monitor.filter(told) {
                 fallible::reserve(&mut self.0, 1)?;
-                monitor.changes.fetch_add(1, Ordering::Relaxed);
+                monitor.begin_change();
                 self.0.push((monitor, part, change));
             }
         }
@@ -137,9 +137,20 @@ impl Monitor {
         self.told.wake_all();
     }
 
+    /// A change of its memory begins, before the locks that it takes.
+    fn begin_change(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
     /// Whether a change of its memory is being made.
     pub(super) fn is_changing(&self) -> bool {
         self.changes.load(Ordering::Relaxed) != 0
+    }
+    /// Whether one was begun since this is called, at any time after that: a copy that goes on with
+    /// what it was asked for would mix old and new.
+    pub(super) fn watch_changes(&self) -> impl Fn() -> bool {
+        let begun = self.begun.load(Ordering::Relaxed);
+        move || self.begun.load(Ordering::Relaxed) != begun || self.is_changing()
     }
 
     /// Enters an event and waits until it is read, the file is closed, or the thread is to end.
@@ -197,7 +208,7 @@ impl Monitor {
 
 /// After a fork, before the child runs: its memory has monitors of its own where the parent's want
 /// that, and those are told.
-pub fn forked(child: &Arc<AddressSpace>) {
+pub fn forked(child: &Space) {
     let mut pairs: Vec<(Arc<Monitor>, Arc<Monitor>)> = Vec::new();
     child.userfault_adopt(|number| {
         let known = pairs.iter().find(|(old, _)| old.number == number);
@@ -208,7 +219,7 @@ pub fn forked(child: &Arc<AddressSpace>) {
             .filter(|old| old.features().contains(Features::EVENT_FORK))
             .and_then(|old| {
                 fallible::reserve(&mut pairs, 1).ok()?;
-                let space = Arc::downgrade(child);
+                let space = child.downgrade();
                 let new = numbers::enter(|number| Monitor::like(&old, number, space)).ok()?;
                 Some((old, new))
             });
@@ -220,7 +231,7 @@ pub fn forked(child: &Arc<AddressSpace>) {
     });
     for (old, new) in pairs {
         new.begin_events();
-        old.changes.fetch_add(1, Ordering::Relaxed);
+        old.begin_change();
         old.tell(message(0x13, [0; 3]), Some(new));
         old.changes.fetch_sub(1, Ordering::Relaxed);
     }

@@ -18,16 +18,16 @@ pub use events::{Change, Concerned, are_told, forked, while_moving};
 pub use question::{Answer, Mode, ask};
 
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::AddressSpace;
+use crate::base::machine::{Space, WeakSpace};
 use crate::base::ranks;
 use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::open::file::{At, FileOps, OpenFile, Ready};
 use crate::fs::open::io::Sink;
-use crate::process::task::{self, Task};
+use crate::process::task::Task;
 use crate::sched::wait::WaitQueue;
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use events::Event;
@@ -75,7 +75,7 @@ pub struct Monitor {
     /// What VMAs are registered with.
     number: u16,
     /// The memory that it is about: the one of its maker. The file does not keep it.
-    space: Weak<AddressSpace>,
+    space: WeakSpace,
     /// UFFD_USER_MODE_ONLY: faults of the kernel are not for it.
     user_only: bool,
     /// O_NONBLOCK and O_CLOEXEC, for the files of children.
@@ -89,6 +89,8 @@ pub struct Monitor {
     events: Lock<Vec<Arc<Event>>, { ranks::USERFAULT_EVENTS }>,
     /// Changes that are being made.
     changes: AtomicU32,
+    /// How many were begun.
+    begun: AtomicU32,
     /// There is something to be read.
     readable: WaitQueue,
     /// Some questions are answered.
@@ -98,7 +100,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    fn new(number: u16, space: Weak<AddressSpace>, flags: Flags) -> Monitor {
+    fn new(number: u16, space: WeakSpace, flags: Flags) -> Monitor {
         Monitor {
             number,
             space,
@@ -109,6 +111,7 @@ impl Monitor {
             questions: Lock::new(Some(Vec::new())),
             events: Lock::new(Vec::new()),
             changes: AtomicU32::new(0),
+            begun: AtomicU32::new(0),
             readable: WaitQueue::new(),
             answered: WaitQueue::new(),
             told: WaitQueue::new(),
@@ -116,7 +119,7 @@ impl Monitor {
     }
 
     /// One for the memory of a child.
-    fn like(parent: &Monitor, number: u16, space: Weak<AddressSpace>) -> Monitor {
+    fn like(parent: &Monitor, number: u16, space: WeakSpace) -> Monitor {
         Monitor {
             user_only: parent.user_only,
             nonblocking: parent.nonblocking,
@@ -175,7 +178,6 @@ impl Monitor {
         let questions = self.questions.lock().take();
         if let Some(space) = self.space.upgrade() {
             space.userfault_forget(self.number);
-            task::end_space(space);
         }
         self.end_events();
         numbers::give_back(self.number);
@@ -274,7 +276,7 @@ bitflags::bitflags! {
 /// are too many; ENOMEM, EMFILE.
 pub fn open(task: &Task, flags: u64) -> Result<u64> {
     let flags = Flags::from_bits(flags).ok_or(Errno::EINVAL)?;
-    let space = task.space.with(Arc::downgrade).unwrap_or_default();
+    let space = task.space.with(Space::downgrade).unwrap_or_default();
     let monitor = numbers::enter(|number| Monitor::new(number, space, flags))?;
     let file = file_of(monitor, flags.contains(Flags::NONBLOCK));
     let close_on_exec = flags.contains(Flags::CLOEXEC);

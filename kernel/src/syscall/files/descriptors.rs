@@ -7,16 +7,13 @@ use crate::fs::kinds::pipe::End;
 use crate::fs::open::flock;
 use crate::fs::tree::inode::FileKind;
 use crate::fs::{Fd, OpenFile, OpenFlags};
-use crate::process::task::{self, Task};
-use crate::sched;
+use crate::process::task::Task;
 use crate::syscall::door::flag_arguments;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD};
-use mm::addr::VirtAddr;
-use mm::vma::{Backing, VmaFlags};
 
 bitflags::bitflags! {
     /// CLOSE_RANGE_*, which the header crate leaves out.
@@ -155,50 +152,26 @@ fn add_seals(file: &OpenFile, add: u32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let seals = seals_of(file)?;
-    // Relaxed: the file system's own calls read it, each on its own.
+    let inode = &file.place.inode;
+    // Whoever changes the file asks for the seals under it.
+    let _changing = inode.node().change_content()?;
+    // Relaxed: the others ask on their own.
     let has = seals.load(Ordering::Relaxed);
     if has & c::F_SEAL_SEAL != 0 {
         return Err(Errno::EPERM);
     }
     // A program that can be run is not to change either.
-    let runs = add & c::F_SEAL_EXEC != 0 && file.place.inode.node().permits(0o111);
+    let runs = add & c::F_SEAL_EXEC != 0 && inode.node().permits(0o111);
     let whole = c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
-    if add & c::F_SEAL_WRITE & !has != 0 {
-        // Sealed before it is looked at: no mapping can be made meanwhile.
-        seals.fetch_or(c::F_SEAL_WRITE, Ordering::Relaxed);
-        check_not_writable(file).inspect_err(|_| {
-            seals.fetch_and(!c::F_SEAL_WRITE, Ordering::Relaxed);
-        })?;
+    let add = add | if runs { whole } else { 0 };
+    // EBUSY while a shared mapping is writable or may become so. From now on none will be.
+    if add & c::F_SEAL_WRITE & !has != 0
+        && inode.object().is_some_and(|object| !object.seal_writes())
+    {
+        return Err(Errno::EBUSY);
     }
-    seals.fetch_or(add | if runs { whole } else { 0 }, Ordering::Relaxed);
+    seals.fetch_or(add, Ordering::Relaxed);
     Ok(0)
-}
-
-/// EBUSY while a shared mapping of the file is writable or may become so. EINTR: the thread is to
-/// end.
-fn check_not_writable(file: &OpenFile) -> Result {
-    let Some(object) = file.place.inode.object() else {
-        return Ok(());
-    };
-    for process in task::processes() {
-        let mut at = VirtAddr(0);
-        // Looked up anew each time: a reference held across a pause would outlive its process.
-        while let Some(vma) = process.space.with(|space| space.vma_from(at)).flatten() {
-            at = vma.range.end;
-            let writable =
-                vma.flags.contains(VmaFlags::SHARED) && !vma.flags.contains(VmaFlags::NO_MAYWRITE);
-            match &vma.backing {
-                Backing::Object { object: o, .. } if writable && Arc::ptr_eq(o, object) => {
-                    return Err(Errno::EBUSY);
-                }
-                _ => {}
-            }
-            if sched::breathe() {
-                return Err(Errno::EINTR);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// F_GETLK: there is no lock. l_type is the first field.

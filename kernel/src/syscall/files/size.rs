@@ -7,10 +7,9 @@ use crate::base::room;
 use crate::base::user_ptr::UserStr;
 use crate::fs::Fd;
 use crate::fs::tree::inode::{FileKind, Inode};
-use crate::process::task::{self, Task};
+use crate::process::task::Task;
 use crate::sched;
 use crate::syscall::door::flag_arguments;
-use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 use mm::addr::{Order, PAGE_SIZE};
@@ -26,6 +25,7 @@ pub fn truncate(task: &Task, path: UserStr, len: i64) -> Result<u64> {
         return Err(Errno::EISDIR);
     }
     place.check_content_writable()?;
+    let _changing = place.inode.node().change_content()?;
     place.inode.resize(len).map(|()| 0)
 }
 
@@ -36,6 +36,7 @@ pub fn ftruncate(task: &Task, fd: Fd, len: i64) -> Result<u64> {
     if !file.writable() {
         return Err(Errno::EINVAL);
     }
+    let _changing = file.place.inode.node().change_content()?;
     file.place.inode.resize(len).map(|()| 0)
 }
 
@@ -71,6 +72,7 @@ pub fn fallocate(task: &Task, fd: Fd, mode: AllocateMode, offset: i64, len: i64)
         FileKind::Directory => Errno::EISDIR,
         _ => Errno::ENODEV,
     })?;
+    let _changing = inode.node().change_content()?;
     let keep = mode.contains(AllocateMode::KEEP_SIZE);
     let mode = mode - AllocateMode::KEEP_SIZE;
     let zeros = mode.intersects(AllocateMode::ZERO_RANGE | AllocateMode::PUNCH_HOLE);
@@ -88,10 +90,10 @@ pub fn fallocate(task: &Task, fd: Fd, mode: AllocateMode, offset: i64, len: i64)
             grow(&**inode, end, keep)?;
         }
         AllocateMode::ZERO_RANGE => {
-            punch(object, offset, end.min(object.len()));
+            object.punch(offset, end.min(object.len()).saturating_sub(offset));
             grow(&**inode, end, keep)?;
         }
-        AllocateMode::PUNCH_HOLE if keep => punch(object, offset, end),
+        AllocateMode::PUNCH_HOLE if keep => object.punch(offset, len),
         _ => return Err(Errno::EOPNOTSUPP),
     }
     inode.node().touch_modified();
@@ -132,24 +134,6 @@ fn sealed(inode: &dyn Inode, seals: u32) -> bool {
     inode
         .seals()
         .is_some_and(|has| has.load(Ordering::Relaxed) & seals != 0)
-}
-
-/// Zeros `from..end`. Whole pages are freed, and their mappings removed, but for private copies.
-fn punch(object: &Arc<Object>, from: u64, end: u64) {
-    let size = object.huge_order().unwrap_or_default();
-    let whole = from.div_ceil(size.bytes()) << size.0..(end / size.bytes()) << size.0;
-    if from < end {
-        while !object.punch_step(from, end - from) {
-            // A hole that was begun is finished, also by a thread that is to end.
-            sched::breathe();
-        }
-    }
-    // Afterwards, or faults would map the pages again.
-    if whole.start < whole.end {
-        task::for_each_space(|space| {
-            space.zap_object_range(object, whole.start, whole.end, true);
-        });
-    }
 }
 
 /// fsync(2): there is no disk. EINVAL for what has no contents to keep.

@@ -6,7 +6,7 @@ use crate::base::user_ptr::{UserBytes, UserSlice};
 use crate::fs::kinds::ramfile::MAX_SIZE;
 use crate::fs::open::io::{IoVec, Sink, Source};
 use crate::fs::tree::inode::FileKind;
-use crate::fs::{Fd, OpenFile, OpenFlags};
+use crate::fs::{Fd, OpenFile};
 use crate::process::task::Task;
 use crate::syscall::door::flag_arguments;
 use linux_raw_sys::general as c;
@@ -44,7 +44,7 @@ pub fn pread(task: &Task, fd: Fd, into: UserBytes, position: u64) -> Result<u64>
 /// pwrite(2).
 pub fn pwrite(task: &Task, fd: Fd, from: UserBytes, position: u64) -> Result<u64> {
     let file = positioned(task, fd, position)?;
-    done(write_at(&file, position, &mut Source::user(from)?))
+    done(file.write_at(position, &mut Source::user(from)?))
 }
 
 /// preadv(2).
@@ -89,7 +89,7 @@ pub fn pwritev2(
         return writev(task, fd, list);
     }
     let file = positioned(task, fd, position)?;
-    done(write_at(&file, position, &mut Source::user_list(list)?))
+    done(file.write_at(position, &mut Source::user_list(list)?))
 }
 
 bitflags::bitflags! {
@@ -130,19 +130,6 @@ fn positioned(task: &Task, fd: Fd, position: u64) -> Result<alloc::sync::Arc<Ope
         return Err(Errno::ESPIPE);
     }
     Ok(file)
-}
-
-/// As Linux does, a file opened with O_APPEND is written at its end whatever the position.
-fn write_at(file: &OpenFile, position: u64, source: &mut Source<'_>) -> Result<usize> {
-    let append = file.flags().contains(OpenFlags::APPEND);
-    file.write_at(
-        if append {
-            file.place.inode.size()
-        } else {
-            position
-        },
-        source,
-    )
 }
 
 /// lseek(2).

@@ -2,7 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
-use crate::process::task::{self, Task};
+use crate::process::task::Task;
 use crate::sched;
 use core::sync::atomic::{AtomicI64, Ordering};
 use mm::Offline;
@@ -35,7 +35,7 @@ pub fn offline(
         if how == Offline::Soft && ENABLE_SOFT_OFFLINE.load(Ordering::Relaxed) == 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        let size = space.offline(at, how, &mut |f| task::for_each_space(|space| f(space)))?;
+        let size = space.offline(at, how)?;
         at = at.checked_add(size).unwrap_or(end);
         if sched::breathe() {
             return Err(Errno::EINTR);

@@ -195,7 +195,7 @@ fn anonymous(shared: bool, len: u64) -> Result<Backing<Hw>> {
     let object = Object::new(mm());
     object.set_len(len);
     Ok(Backing::Object {
-        object,
+        object: object.into(),
         offset: 0,
         file: None,
     })

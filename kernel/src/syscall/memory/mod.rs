@@ -24,7 +24,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
 use crate::base::room;
 use crate::base::user_ptr::{UserBytes, UserPtr};
-use crate::process::task::{self, Task};
+use crate::process::task::Task;
 use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -181,6 +181,9 @@ pub fn mremap(
 
 /// brk(2), as the kernel does it: the break after the call, whether it moved or not.
 pub fn brk(task: &Task, wanted: VirtAddr) -> Result<u64> {
+    if userfault::are_told() {
+        return userfault::breaking(task, wanted).map(|at| at.0);
+    }
     Ok(in_space(task, |space| space.brk(wanted)).0)
 }
 
@@ -205,24 +208,8 @@ fn advise(task: &Task, space: &AddressSpace, start: VirtAddr, len: u64, advice: 
         Advice::Offline(how) => {
             kernel_lock::with(|| hwpoison::offline(task, space, start, len, how))
         }
-        Advice::Remove => kernel_lock::with(|| punch(space, start, len)),
-        Advice::Collapse => {
-            // Shared memory alone asks for that: private memory is collapsed beside other calls.
-            let everywhere = &mut |f: &mut dyn FnMut(&AddressSpace)| {
-                kernel_lock::with(|| task::for_each_space(|space| f(space)));
-            };
-            Ok(space.advise_collapse(start, len, everywhere)?)
-        }
         _ => Ok(space.advise(start, len, advice)?),
     }
-}
-
-/// MADV_REMOVE, which takes pages from a file.
-fn punch(space: &AddressSpace, start: VirtAddr, len: u64) -> Result {
-    let zap = |object: &_, first, end| {
-        task::for_each_space(|space| space.zap_object_range(object, first, end, true));
-    };
-    Ok(space.advise_remove(start, len, zap)?)
 }
 
 impl Argument<'_> for Advice {

@@ -1,6 +1,6 @@
 //! Calls on the memory of another process: process_madvise(2), process_mrelease(2).
 
-use super::advise;
+use super::{advise, userfault};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
 use crate::base::user_ptr::UserSlice;
@@ -50,14 +50,12 @@ pub fn process_madvise(
     let process = process(task, fd)?;
     let space = process.space.get().ok_or(Errno::ESRCH)?;
     let advice = super::advice_of(advice).ok_or(Errno::EINVAL)?;
-    let own = task.space.with(|own| Arc::ptr_eq(own, &space)) == Some(true);
+    let own = task.space.with(|own| own.is(&space)) == Some(true);
     if !own {
         may_advise(task, advice)?;
     }
-    let result = advise_all(task, &space, &ranges, advice);
-    // It may be the last reference.
-    task::end_space(space);
-    result
+    let told = own && userfault::are_told();
+    advise_all(task, &space, &ranges, advice, told)
 }
 
 /// EINVAL for advice that could change what another process reads; EPERM unless the caller is root.
@@ -72,9 +70,19 @@ fn may_advise(task: &Task, advice: Advice) -> Result {
     }
 }
 
-fn advise_all(task: &Task, space: &AddressSpace, ranges: &[IoVec], advice: Advice) -> Result<u64> {
+/// `told`: it is the caller's own memory, and monitors are told of what is dropped.
+fn advise_all(
+    task: &Task,
+    space: &AddressSpace,
+    ranges: &[IoVec],
+    advice: Advice,
+    told: bool,
+) -> Result<u64> {
     let mut done = 0;
     for &[start, len] in ranges {
+        if told {
+            userfault::removing(task, VirtAddr(start), len, advice)?;
+        }
         match advise(task, space, VirtAddr(start), len, advice) {
             Err(why) if done == 0 => return Err(why),
             Err(_) => break,

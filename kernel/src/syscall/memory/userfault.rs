@@ -44,6 +44,26 @@ pub fn unmapping<R>(
     Ok(result)
 }
 
+/// brk(2), and tells those who watch what it gives back.
+#[cold]
+pub fn breaking(task: &Task, wanted: VirtAddr) -> Result<VirtAddr> {
+    let mut concerned = Concerned::new();
+    let after = in_space(task, |space| {
+        let heap = space.heap();
+        if (heap.start..heap.end).contains(&wanted)
+            && let (Some(from), Some(end)) =
+                (wanted.align_up(PAGE_SIZE), heap.end.align_up(PAGE_SIZE))
+        {
+            concerned.add(space, VirtRange::new(from, end), Change::Unmap)?;
+        }
+        Ok::<_, Errno>(space.brk(wanted))
+    })?;
+    if after == wanted {
+        concerned.tell();
+    }
+    Ok(after)
+}
+
 /// Tells those who watch memory that it is about to be dropped, if it is.
 #[cold]
 pub fn removing(task: &Task, start: VirtAddr, len: u64, advice: Advice) -> Result {

@@ -1,7 +1,7 @@
 //! Directories of a process or thread: a table of entries, made when they are looked up.
 
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::AddressSpace;
+use crate::base::machine::Space;
 use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::open::file::FileOps;
@@ -32,7 +32,7 @@ impl Subject {
             .map_or(self.process.pid(), |task| task.tid())
     }
     /// The address space; ESRCH once the process has ended.
-    pub fn space(&self) -> Result<Arc<AddressSpace>> {
+    pub fn space(&self) -> Result<Space> {
         self.process.space.get().ok_or(Errno::ESRCH)
     }
 }

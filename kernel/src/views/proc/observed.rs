@@ -4,20 +4,20 @@
 
 use super::dir::Subject;
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::AddressSpace;
+use crate::base::machine::{Space, WeakSpace};
 use crate::process::task::{self, Process};
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 
 /// The process and its address space.
 pub struct Observed {
     process: Arc<Process>,
-    space: Weak<AddressSpace>,
+    space: WeakSpace,
 }
 
 impl Observed {
     /// The address space that `subject` has now; none once it has ended.
     pub fn new(subject: &Subject) -> Observed {
-        let space = subject.process.space.with(Arc::downgrade);
+        let space = subject.process.space.with(Space::downgrade);
         Observed {
             process: subject.process.clone(),
             space: space.unwrap_or_default(),
@@ -26,12 +26,12 @@ impl Observed {
 
     /// The address space, while it is in use. To be dropped before the caller pauses or sleeps:
     /// whoever has a reference keeps the memory.
-    pub fn space(&self) -> Option<Arc<AddressSpace>> {
+    pub fn space(&self) -> Option<Space> {
         self.space.upgrade()
     }
 
     /// The address space, not kept.
-    pub fn weak(&self) -> &Weak<AddressSpace> {
+    pub fn weak(&self) -> &WeakSpace {
         &self.space
     }
 

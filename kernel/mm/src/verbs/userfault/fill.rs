@@ -23,21 +23,47 @@ pub enum Content<'a> {
     Poison,
 }
 
+/// Where a monitor fills pages.
+#[derive(Clone, Copy)]
+pub struct Filling<'a> {
+    /// All of it, which is to lie in one registered VMA.
+    whole: VirtRange,
+    /// Whether the memory is changing and the monitor was not told of it yet.
+    changing: Option<&'a dyn Fn() -> bool>,
+}
+
+impl<'a> Filling<'a> {
+    /// In `whole`, unless `changing` says, asked under the lock of the space, that the memory is.
+    pub fn unless(whole: VirtRange, changing: &'a dyn Fn() -> bool) -> Self {
+        let changing = Some(changing);
+        Filling { whole, changing }
+    }
+}
+
+impl From<VirtRange> for Filling<'_> {
+    /// Of memory that does not change.
+    fn from(whole: VirtRange) -> Self {
+        let changing = None;
+        Filling { whole, changing }
+    }
+}
+
 impl<M: Machine> AddressSpace<M> {
-    /// Fills the page at `at`, one of `whole`, which is to lie in one registered VMA; with
-    /// `protect` it is write-protected at once. ENOENT: there is no such VMA; EEXIST: there is a
-    /// page; EINVAL: it cannot be protected; EFAULT: the object has no such page; ENOMEM. Of huge
-    /// pages all of the page is filled, with [`Content::Object`] or [`Content::Poison`] only: else
-    /// EINVAL.
-    pub fn userfault_fill(
+    /// Fills the page at `at`; with `protect` it is write-protected at once. ENOENT: there is no
+    /// such VMA; EEXIST: there is a page; EINVAL: it cannot be protected; EFAULT: the object has no
+    /// such page; EAGAIN: the memory is changing; ENOMEM. Of huge pages all of the page is filled,
+    /// with [`Content::Object`] or [`Content::Poison`] only: else EINVAL.
+    pub fn userfault_fill<'a>(
         &self,
-        whole: VirtRange,
+        filling: impl Into<Filling<'a>>,
         at: VirtAddr,
         content: Content<'_>,
         protect: bool,
     ) -> Result<(), Error> {
-        let mut inner = self.lock();
-        let slot = inner.fillable(whole, at, protect)?;
+        // With the claim: a verb that has ended the protection of a part, or copied the VMAs for a
+        // child, meets what is filled.
+        let mut inner = self.areas()?;
+        let slot = inner.fillable(filling.into(), at, protect)?;
         match inner.vmas.get(slot).huge_order() {
             Some(_) => inner.fill_huge(slot, at, content, protect),
             None => inner.fill(slot, at, content, protect),
@@ -49,13 +75,16 @@ impl<M: Machine> Locked<'_, M> {
     /// The VMA of a page that can be filled. Errors as of [`AddressSpace::userfault_fill`].
     pub(super) fn fillable(
         &mut self,
-        whole: VirtRange,
+        filling: Filling<'_>,
         at: VirtAddr,
         protect: bool,
     ) -> Result<Slot, Error> {
+        if filling.changing.is_some_and(|changing| changing()) {
+            return Err(Error::Again);
+        }
         let slot = self.vmas.find(at).ok_or(Error::NoEnt)?;
         let vma = self.vmas.get(slot);
-        if !vma.range.covers(&whole) || !vma.flags.intersects(VmaFlags::UFFD) {
+        if !vma.range.covers(&filling.whole) || !vma.flags.intersects(VmaFlags::UFFD) {
             return Err(Error::NoEnt);
         }
         if protect && !vma.flags.contains(VmaFlags::UFFD_WP) {

@@ -1,7 +1,7 @@
 //! Huge pages that a monitor puts where there are none. Their bytes are copied from user memory
 //! without a lock, so UFFDIO_COPY has two steps: a page is taken, and when it is filled, mapped.
 
-use super::fill::{Content, filled_attrs, object_access};
+use super::fill::{Content, Filling, filled_attrs, object_access};
 use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::fault::Access;
@@ -20,14 +20,14 @@ impl<M: Machine> AddressSpace<M> {
 
     /// A page for the huge page at `at`, which the caller fills, and then maps by
     /// [`Self::userfault_map`]. Errors as of [`Self::userfault_fill`].
-    pub fn userfault_take(
+    pub fn userfault_take<'a>(
         &self,
-        whole: VirtRange,
+        filling: impl Into<Filling<'a>>,
         at: VirtAddr,
         protect: bool,
     ) -> Result<Unmapped<M>, Error> {
-        let mut inner = self.lock();
-        let slot = inner.fillable(whole, at, protect)?;
+        let mut inner = self.areas()?;
+        let slot = inner.fillable(filling.into(), at, protect)?;
         let vma = inner.vmas.get(slot);
         let (object, index) = vma.object_page(at).ok_or(Error::Inval)?;
         match vma.shared() {
@@ -42,15 +42,15 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Maps a filled page at the place that it was taken for. Errors as of
     /// [`Self::userfault_fill`].
-    pub fn userfault_map(
+    pub fn userfault_map<'a>(
         &self,
         page: Unmapped<M>,
-        whole: VirtRange,
+        filling: impl Into<Filling<'a>>,
         at: VirtAddr,
         protect: bool,
     ) -> Result<(), Error> {
-        let mut inner = self.lock();
-        let slot = inner.fillable(whole, at, protect)?;
+        let mut inner = self.areas()?;
+        let slot = inner.fillable(filling.into(), at, protect)?;
         let vma = inner.vmas.get(slot);
         if !vma
             .object_page(at)
@@ -60,7 +60,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let shared = vma.shared();
         inner.prepare_huge(at)?;
-        let page = page.enter()?.ok_or(Error::Exist)?;
+        let page = page.enter()??;
         inner.install_huge(slot, at, page, shared, protect);
         Ok(())
     }

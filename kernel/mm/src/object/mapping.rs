@@ -1,0 +1,163 @@
+//! Who maps an object: the areas' part in it, and what that adds up to by space.
+
+use super::Object;
+use crate::arch::Machine;
+use crate::manager::{OutOfMemory, SpaceKey};
+use crate::sync::{Lock, rank};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use core::ops::{Bound, Deref};
+
+/// The mappings of an object (Linux: i_mmap, i_mmap_writable).
+pub(super) struct Mappers(Lock<Mapped, { rank::MAPPERS }>);
+
+struct Mapped {
+    /// How many areas each space has of it.
+    areas: BTreeMap<SpaceKey, u32>,
+    /// Mappings that may write to it.
+    writable: u32,
+    /// There are none, and will be none.
+    sealed: bool,
+}
+
+/// Writing through mappings was ruled out ([`Object::seal_writes`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sealed;
+
+/// The part that an area has in its object: while it lives, the object counts its space among those
+/// that may map its pages. It is made before the first entry, and dropped with the area, after the
+/// last entry has gone and was flushed.
+pub struct Mapping<M: Machine> {
+    object: Arc<Object<M>>,
+    /// None yet for a mapping that is asked for.
+    space: SpaceKey,
+    /// Whether writes may reach the object.
+    writable: bool,
+}
+
+impl Mappers {
+    pub(super) const fn new() -> Self {
+        Mappers(Lock::new(Mapped {
+            areas: BTreeMap::new(),
+            writable: 0,
+            sealed: false,
+        }))
+    }
+}
+
+impl Mapped {
+    /// One area more. It is of a space that has one already, or there was memory for a node.
+    fn enter(&mut self, space: SpaceKey) {
+        if space != SpaceKey::NONE {
+            *self.areas.entry(space).or_insert(0) += 1;
+        }
+    }
+    fn leave(&mut self, space: SpaceKey) {
+        if let Some(areas) = self.areas.get_mut(&space) {
+            *areas -= 1;
+            if *areas == 0 {
+                self.areas.remove(&space);
+            }
+        }
+    }
+}
+
+impl<M: Machine> From<Arc<Object<M>>> for Mapping<M> {
+    /// One that is asked for: no space has it yet, and nothing writes through it.
+    fn from(object: Arc<Object<M>>) -> Self {
+        let (space, writable) = (SpaceKey::NONE, false);
+        Mapping {
+            object,
+            space,
+            writable,
+        }
+    }
+}
+
+impl<M: Machine> Mapping<M> {
+    /// It is one of this space from now on.
+    pub(crate) fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
+        // For a node of the map, which cannot fail.
+        fallible::check()?;
+        let mut mapped = self.object.mapped();
+        mapped.enter(space);
+        mapped.leave(self.space);
+        drop(mapped);
+        self.space = space;
+        Ok(())
+    }
+    /// Writes may reach the object by it, now or after mprotect(2).
+    pub(crate) fn allow_writes(&mut self) -> Result<(), Sealed> {
+        let mut mapped = self.object.mapped();
+        if mapped.sealed {
+            return Err(Sealed);
+        }
+        mapped.writable += u32::from(!self.writable);
+        drop(mapped);
+        self.writable = true;
+        Ok(())
+    }
+    /// Its object.
+    pub fn object(&self) -> &Arc<Object<M>> {
+        &self.object
+    }
+}
+
+impl<M: Machine> Clone for Mapping<M> {
+    /// One of the same space.
+    fn clone(&self) -> Self {
+        let (space, writable) = (self.space, self.writable);
+        let mut mapped = self.object.mapped();
+        mapped.enter(space);
+        mapped.writable += u32::from(writable);
+        drop(mapped);
+        Mapping {
+            object: self.object.clone(),
+            space,
+            writable,
+        }
+    }
+}
+
+impl<M: Machine> Drop for Mapping<M> {
+    fn drop(&mut self) {
+        let mut mapped = self.object.mapped();
+        mapped.leave(self.space);
+        mapped.writable -= u32::from(self.writable);
+    }
+}
+
+impl<M: Machine> Deref for Mapping<M> {
+    type Target = Arc<Object<M>>;
+    #[inline(always)]
+    fn deref(&self) -> &Arc<Object<M>> {
+        &self.object
+    }
+}
+
+impl<M: Machine> Object<M> {
+    fn mapped(&self) -> crate::sync::Guard<'_, Mapped, { rank::MAPPERS }> {
+        self.file_object().mappers.0.lock()
+    }
+    /// The memory manager.
+    pub(crate) fn mm(&self) -> &Arc<crate::manager::Mm<M>> {
+        &self.mm
+    }
+    /// The first key above `space` of a space that may map its pages.
+    pub(crate) fn mapper_after(&self, space: SpaceKey) -> Option<SpaceKey> {
+        let mapped = self.mapped();
+        let above = (Bound::Excluded(space), Bound::Unbounded);
+        mapped.areas.range(above).next().map(|(key, _)| *key)
+    }
+    /// How many areas a space has of it, for [`crate::check`].
+    pub(crate) fn areas_of(&self, space: SpaceKey) -> u32 {
+        self.mapped().areas.get(&space).copied().unwrap_or(0)
+    }
+    /// Rules out that anybody writes to it through a mapping (F_SEAL_WRITE). `false`: somebody may,
+    /// and nothing has changed.
+    pub fn seal_writes(&self) -> bool {
+        let mut mapped = self.mapped();
+        mapped.sealed |= mapped.writable == 0;
+        mapped.sealed
+    }
+}

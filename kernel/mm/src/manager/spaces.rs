@@ -32,7 +32,7 @@ struct Known {
 }
 
 impl Spaces {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Spaces(Lock::new(Known {
             last: 0,
             spaces: BTreeMap::new(),

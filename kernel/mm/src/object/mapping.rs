@@ -36,7 +36,7 @@ pub struct Mapping<M: Machine> {
 }
 
 impl Mappers {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Mappers(Lock::new(Mapped {
             areas: BTreeMap::new(),
             writable: 0,

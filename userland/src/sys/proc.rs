@@ -86,12 +86,18 @@ pub fn wait_for(pid: i32) -> Result<Status> {
     }
 }
 
-/// Looks at the process's state until it is S; after 2 s a system without /proc goes on.
+/// Waits until the process sleeps so that a signal would end it.
 pub fn wait_until_asleep(pid: i32) {
+    wait_for_state(pid, "S");
+}
+
+/// Looks at the process's state until it is one of these; after 2 s a system without /proc goes on.
+pub fn wait_for_state(pid: i32, states: &str) {
     let mut running = super::time::Running::begin();
     while running.passed() < 2_000_000_000 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        if stat.rsplit_once(") ").is_some_and(|s| s.1.starts_with('S')) {
+        let state = stat.rsplit_once(") ").and_then(|s| s.1.chars().next());
+        if state.is_some_and(|state| states.contains(state)) {
             return;
         }
         let _ = call(libc::SYS_sched_yield, [0; 6]);

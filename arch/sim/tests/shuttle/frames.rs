@@ -2,7 +2,7 @@
 
 use crate::common::{AT, RW, map, page};
 use crate::scene::{machine, scene, together};
-use mm::AddressSpace;
+use mm::Handle;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 

@@ -180,7 +180,8 @@ impl<M: Machine> Locked<'_, M> {
         let mut pages = Vec::new();
         let mut kept = true;
         self.mappings(head, &mut |leaf| {
-            kept &= fallible::push(&mut pages, leaf.va).is_ok();
+            // The sharers of a table are one in the account: it is not for one of them to change.
+            kept &= leaf.sharers == 0 && fallible::push(&mut pages, leaf.va).is_ok();
         });
         for page in kept.then_some(pages)? {
             self.unfold(VirtRange::new(page, page + PAGE_SIZE), largest);

@@ -9,6 +9,7 @@ use crate::stat::Event;
 use crate::switch::ForkBy;
 use crate::table::{Budget, ForkCopy};
 use crate::tlb::Gather;
+use crate::verbs::userfault;
 use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
 
 impl<M: Machine> AddressSpace<M> {
@@ -49,7 +50,7 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
     // Invariant: no writable translation of the parent survives into copy-on-write.
     gather.finish();
     if child.inner.get_mut().has_monitors {
-        forget_monitors(&mut vmas);
+        userfault::forget_others(&mut vmas);
     }
     // Last: the VMAs lead to what the tables hold.
     let child = child.inner.get_mut();
@@ -107,20 +108,6 @@ fn inherit<M: Machine>(vma: &mut Vma<M>) {
         vma.has_anon = false;
         vma.anon_vma = None;
         vma.flags -= VmaFlags::MARKERS;
-    }
-}
-
-/// A userfaultfd is about its own space; where the child gets one, too
-/// ([`AddressSpace::userfault_adopt`]), it is that of the parent until then.
-#[cold]
-fn forget_monitors<M: Machine>(vmas: &mut VmaTree<M>) {
-    let mut next = vmas.walk_from(VirtAddr(0));
-    while let Some(slot) = next {
-        let vma = vmas.get_mut(slot);
-        if !vma.flags.contains(VmaFlags::UFFD_FORKS) {
-            vma.forget_monitor();
-        }
-        next = vmas.next(slot);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::arch::{Machine, PteFormat};
 use crate::mutant::{self, Mutant};
 use crate::space::{AREA, AddressSpace, Areas, Error, Locked};
 use crate::table::Budget;
-use crate::vma::{Backing, Vma, VmaFlags};
+use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
 
 /// What memory is registered with and for.
 #[derive(Clone, Copy, Debug)]
@@ -168,6 +168,20 @@ impl<M: Machine> AddressSpace<M> {
         let mut areas = self.areas()?;
         areas.check_cut(range)?;
         areas.protect_all(range, Vma::is_protected_async)
+    }
+}
+
+/// A userfaultfd is about its own space; where the child gets one, too
+/// ([`AddressSpace::userfault_adopt`]), it is that of the parent until then.
+#[cold]
+pub(super) fn forget_others<M: Machine>(vmas: &mut VmaTree<M>) {
+    let mut next = vmas.walk_from(VirtAddr(0));
+    while let Some(slot) = next {
+        let vma = vmas.get_mut(slot);
+        if !vma.flags.contains(VmaFlags::UFFD_FORKS) {
+            vma.forget_monitor();
+        }
+        next = vmas.next(slot);
     }
 }
 

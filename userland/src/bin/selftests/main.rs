@@ -80,6 +80,7 @@ mod trace;
 mod trap;
 mod userfault;
 mod userfault_huge;
+mod userfault_meanwhile;
 mod vmstat;
 mod waiting;
 
@@ -106,6 +107,7 @@ const FAMILIES: &[&[Test]] = &[
     scan::TESTS,
     userfault::TESTS,
     userfault_huge::TESTS,
+    userfault_meanwhile::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,

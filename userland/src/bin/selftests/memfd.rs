@@ -28,13 +28,13 @@ fn create(flags: u32) -> Result<i32> {
 }
 
 /// A file of `pages` that may be sealed.
-fn sealable(pages: usize) -> std::result::Result<i32, userland::harness::Stop> {
+pub fn sealable(pages: usize) -> std::result::Result<i32, userland::harness::Stop> {
     let fd = need(create(libc::MFD_ALLOW_SEALING), "memfd_create")?;
     file::ftruncate(fd, (pages * PAGE) as i64)?;
     Ok(fd)
 }
 
-fn seal(fd: i32, seals: i32) -> Result<()> {
+pub fn seal(fd: i32, seals: i32) -> Result<()> {
     file::fcntl(fd, libc::F_ADD_SEALS, seals.into()).map(drop)
 }
 

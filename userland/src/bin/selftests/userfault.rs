@@ -91,7 +91,7 @@ impl Monitor {
         self.ioctl(WRITEPROTECT, &mut [at as u64, (pages * PAGE) as u64, mode])
     }
     /// Copies a page of this byte to `at`; how many bytes were copied.
-    fn copy(self, at: usize, byte: u8, mode: u64) -> Result<u64> {
+    pub fn copy(self, at: usize, byte: u8, mode: u64) -> Result<u64> {
         let page = [byte; PAGE];
         let from = page.as_ptr() as u64;
         let mut words = [at as u64, from, PAGE as u64, mode, 0];
@@ -108,12 +108,17 @@ impl Monitor {
         self.ioctl(command, &mut words)?;
         Ok(words[3])
     }
-    fn read(self) -> std::result::Result<Fault, Stop> {
+    pub fn read(self) -> std::result::Result<Fault, Stop> {
+        let (kind, [flags, address, thread]) = self.message()?;
+        check_eq!(kind, 0x12);
+        Ok((flags, address as usize, thread as u32))
+    }
+    /// The next message: what it is about, and its numbers.
+    pub fn message(self) -> std::result::Result<(u8, [u64; 3]), Stop> {
         let mut message = [0; 32];
-        let n = file::read(self.0, &mut message)?;
-        check_eq!((n, message[0]), (32, 0x12));
+        check_eq!(file::read(self.0, &mut message)?, 32);
         let word = |at: usize| u64::from_ne_bytes(message[at..at + 8].try_into().unwrap());
-        Ok((word(8), word(16) as usize, word(24) as u32))
+        Ok((message[0], [8, 16, 24].map(word)))
     }
     /// What faults of another thread, which does `act`, is answered by `answer`; and its result.
     pub fn serve<T: Send>(

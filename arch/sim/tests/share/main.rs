@@ -6,7 +6,7 @@ mod verbs;
 
 use arch_sim::{Options, Process, World};
 use common::*;
-use mm::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Resolution};
 use mm::switch::Switch;
@@ -22,6 +22,7 @@ on_both! {
     three_generations
     zeros_are_not_counted
     a_folio_in_two_tables
+    a_folio_is_not_split
     pins_keep_what_they_saw
     pins_from_before_keep_what_they_saw
 }
@@ -255,6 +256,18 @@ fn pins_keep_what_they_saw<F: PteFormat>(w: &World<F>) {
         pin.read(0, &mut byte);
         assert_eq!(byte, [15]);
         w.check(&[&parent], &[]);
+    });
+}
+
+/// The sharers are one in the account; the entries, which TLBs hold for each of them, are not one's
+/// to change.
+fn a_folio_is_not_split<F: PteFormat>(w: &World<F>) {
+    families(w, |parent, child| {
+        holds(w, &child, None);
+        let all = VirtRange::new(AT, AT + LEN);
+        assert_eq!(parent.split_range(all, Order(0)).0, 0);
+        w.check(&[&parent, &child], &[]);
+        holds(w, &child, None);
     });
 }
 

@@ -64,6 +64,7 @@ fn userfault_meanwhile_a_child_is_made() -> Outcome {
         return Err(Stop::Skip("only root is told of forks".into()));
     }
     let monitor = Monitor::new(EVENT_FORK)?;
+    file::fcntl(monitor.0, libc::F_SETFL, i64::from(libc::O_NONBLOCK))?;
     let (fd, watched) = (sealable(2)?, anon(1)?);
     let map = |how| mmap(0, 2 * PAGE, RW, how, fd, 0);
     let (shared, copies) = (map(libc::MAP_SHARED)?, map(libc::MAP_PRIVATE)?);
@@ -72,6 +73,7 @@ fn userfault_meanwhile_a_child_is_made() -> Outcome {
     }
     monitor.register(watched, 1, MISSING)?;
     thread::scope(|scope| {
+        fault::arm();
         let forks = scope.spawn(move || {
             in_child(|| {
                 check_eq!(fault::load(copies), Ok(9));
@@ -83,13 +85,20 @@ fn userfault_meanwhile_a_child_is_made() -> Outcome {
                 Ok(0)
             })
         });
-        check_eq!(file::poll(monitor.0, libc::POLLIN, -1)?, libc::POLLIN);
-        munmap(shared, 2 * PAGE)?;
-        check_err!(seal(fd, libc::F_SEAL_WRITE), EBUSY);
-        file::ftruncate(fd, PAGE as i64)?;
-        let (kind, words) = monitor.message()?;
-        check_eq!(kind, FORK);
-        file::close(words[0] as i32)?;
+        let meanwhile = || -> Outcome {
+            check_eq!(file::poll(monitor.0, libc::POLLIN, -1)?, libc::POLLIN);
+            munmap(shared, 2 * PAGE)?;
+            check_err!(seal(fd, libc::F_SEAL_WRITE), EBUSY);
+            file::ftruncate(fd, PAGE as i64)?;
+            let (kind, words) = monitor.message()?;
+            check_eq!(kind, FORK);
+            file::close(words[0] as i32)?;
+            Ok(())
+        };
+        // Without its file nobody waits for it.
+        meanwhile().inspect_err(|_| {
+            let _ = file::close(monitor.0);
+        })?;
         let child = forks
             .join()
             .map_err(|_| Stop::Fail("the thread panicked".into()))?;
@@ -127,6 +136,7 @@ fn userfault_meanwhile_nothing_is_collapsed() -> Outcome {
 /// process_madvise(2) of one's own memory, and brk(2).
 fn userfault_is_told_of_other_calls() -> Outcome {
     let monitor = Monitor::new(EVENT_REMOVE | EVENT_UNMAP)?;
+    file::fcntl(monitor.0, libc::F_SETFL, i64::from(libc::O_NONBLOCK))?;
     let at = anon(2)?;
     store(at + PAGE, 1);
     monitor.register(at, 2, MISSING)?;
@@ -142,7 +152,7 @@ fn userfault_is_told_of_other_calls() -> Outcome {
         });
         let mut told = None;
         while told.is_none() && !drops.is_finished() {
-            if file::poll(monitor.0, libc::POLLIN, 10)? != 0 {
+            if file::poll(monitor.0, libc::POLLIN, 10)? == libc::POLLIN {
                 told = Some(monitor.message()?);
             }
         }
@@ -162,7 +172,10 @@ fn userfault_is_told_of_other_calls() -> Outcome {
         );
     }
     let told = thread::scope(|scope| {
-        let listens = scope.spawn(move || monitor.message());
+        let listens = scope.spawn(move || {
+            file::poll(monitor.0, libc::POLLIN, -1)?;
+            monitor.message()
+        });
         // Nothing allocates before it is as it was.
         let brk = |at: usize| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]);
         let end = brk(0)?.next_multiple_of(PAGE);

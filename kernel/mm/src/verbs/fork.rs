@@ -37,8 +37,7 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
-    let key = child.key;
-    let mut vmas = copy_areas(parent, child.inner.get_mut(), key)?;
+    let mut vmas = copy_areas(parent, child.key, child.inner.get_mut())?;
     let mut gather = parent.gather();
     let mut copying = Copying {
         budget: Budget::step(parent.mm()),
@@ -61,8 +60,8 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
 
 fn copy_areas<M: Machine>(
     parent: &mut Areas<'_, M>,
-    child: &mut Inner<M>,
     key: SpaceKey,
+    child: &mut Inner<M>,
 ) -> Result<VmaTree<M>, Error> {
     let inherit = |vma: &mut Vma<M>| {
         inherit(vma);

@@ -4,21 +4,21 @@
 //! frame table, so that the next one is found at once.
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::Machine;
+use crate::arch::{Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
-use crate::space::{AddressSpace, Locked, user_pages};
-use crate::table::Leaf;
+use crate::space::{AddressSpace, Areas, Locked, user_pages};
+use crate::table::{Budget, Leaf};
+use crate::thp::{PMD_ORDER, policy::block};
 
 impl<M: Machine> AddressSpace<M> {
     /// Address of a private folio's page in this space, fastest if it is exclusive ([`Mm::owner`]);
     /// `None` in a shared table.
     pub fn address_of(&self, pfn: Pfn) -> Option<VirtAddr> {
-        let locked = self.lock();
         let info = self.mm.frame_info(pfn)?;
         let mut found = None;
         if info.block.kind == Kind::Anon {
-            locked.mappings(info.block.head, &mut |leaf| {
+            self.search(info.block.head, &mut |leaf| {
                 if leaf.sharers < 2 && leaf.pfn <= pfn && pfn - leaf.pfn < leaf.pages {
                     found = Some(leaf.va + (pfn - leaf.pfn) * PAGE_SIZE);
                 }
@@ -34,11 +34,63 @@ impl<M: Machine> AddressSpace<M> {
             return false;
         }
         let (mut found, mut shared) = (false, false);
-        let locked = self.lock();
-        locked.mappings(head, &mut |leaf| {
+        self.search(head, &mut |leaf| {
             (found, shared) = (true, shared || leaf.sharers > 1);
         });
         shared || !found
+    }
+
+    /// Calls `f` with each leaf of this space that maps the private folio, as [`Locked::mappings`],
+    /// in steps: what changes meanwhile is met or not. The caller holds no lock.
+    fn search(&self, head: Pfn, f: &mut impl FnMut(Leaf)) {
+        let mut inner = self.lock();
+        let references = self.mm.references(head);
+        let mut found = 0;
+        let mut count = |leaf: Leaf| {
+            found += leaf.pages;
+            f(leaf);
+        };
+        let near = inner.near(head);
+        if let Some(range) = near {
+            inner.mappings_in(range, head, &mut count);
+        }
+        let mut from = Some(VirtAddr(0));
+        while let Some(at) = from.filter(|_| found < references) {
+            let mut count = |leaf: Leaf| {
+                if !near.is_some_and(|range| range.contains(leaf.va)) {
+                    found += leaf.pages;
+                    f(leaf);
+                }
+            };
+            from = inner.search_some(head, at, &mut count);
+            drop(inner);
+            self.mm.machine().breathe();
+            inner = self.lock();
+        }
+    }
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Where this space maps a private folio, a single page or a huge one, which it does once at
+    /// most. Searches beyond the last known address only if it is not there, and in steps: with the
+    /// claim nothing moves meanwhile.
+    pub(crate) fn find_folio(&mut self, head: Pfn) -> Option<VirtAddr> {
+        let mut found = None;
+        if let Some(range) = self.near(head) {
+            self.mappings_in(range, head, &mut |leaf| {
+                found.get_or_insert(leaf.va);
+            });
+        }
+        let mut from = Some(VirtAddr(0));
+        while let Some(at) = from.filter(|_| found.is_none()) {
+            from = self.search_some(head, at, &mut |leaf| {
+                found.get_or_insert(leaf.va);
+            });
+            if from.is_some() && found.is_none() {
+                self.pause();
+            }
+        }
+        found
     }
 }
 
@@ -47,8 +99,7 @@ impl<M: Machine> Locked<'_, M> {
     /// all references. Searches beyond the last known address only while references are missing.
     pub(crate) fn mappings(&self, head: Pfn, f: &mut impl FnMut(Leaf)) -> bool {
         let mm = self.mm();
-        let meta = mm.frames().get(head);
-        let near = user_pages::<M>(meta.anon().index().start(), meta.order().bytes());
+        let near = self.near(head);
         let references = mm.references(head);
         let mut found = near.map_or(0, |range| self.mappings_in(range, head, f));
         if found < references {
@@ -65,26 +116,40 @@ impl<M: Machine> Locked<'_, M> {
         found == references && references > 0
     }
 
-    /// Where this space maps a private folio, a single page or a huge one, which it does once at
-    /// most. Searches beyond the last known address only if it is not there.
-    pub(crate) fn place_of(&self, head: Pfn) -> Option<VirtAddr> {
+    /// Where a private folio was mapped when its mappings were last looked up.
+    fn near(&self, head: Pfn) -> Option<VirtRange> {
         let meta = self.mm().frames().get(head);
-        let near = user_pages::<M>(meta.anon().index().start(), meta.order().bytes());
-        let mut found = None;
-        if let Some(range) = near {
-            self.mappings_in(range, head, &mut |leaf| {
-                found.get_or_insert(leaf.va);
-            });
-        }
-        if found.is_none() {
-            let of_folio = maps(self.mm(), head);
-            self.private_leaves(&mut |leaf| {
-                if of_folio(&leaf) {
-                    found.get_or_insert(leaf.va);
+        user_pages::<M>(meta.anon().index().start(), meta.order().bytes())
+    }
+
+    /// One step of a search in all private memory from `from` on: calls `f` with each leaf that maps
+    /// the folio, and notes where the others are mapped. Returns where the rest begins.
+    fn search_some(&self, head: Pfn, from: VirtAddr, f: &mut impl FnMut(Leaf)) -> Option<VirtAddr> {
+        let (mm, of_folio) = (self.mm(), maps(self.mm(), head));
+        let mut budget = Budget::step(mm);
+        let user = VirtRange::new(from, M::Pte::USER_END);
+        for vma in self.vmas.iter_in(user) {
+            let mut rest = VirtRange::new(vma.range.start.max(from), vma.range.end);
+            if !budget.take(1) {
+                return Some(rest.start);
+            }
+            while vma.has_anon
+                && let Some(used) = self.root().first_used(rest)
+            {
+                let part = VirtRange::new(used, rest.end.min(block(used, PMD_ORDER).end));
+                self.root().for_each_leaf(part, &mut |leaf| {
+                    note_place(mm, &leaf);
+                    if of_folio(&leaf) {
+                        f(leaf);
+                    }
+                });
+                rest.start = part.end;
+                if !budget.take(part.pages() as u32) {
+                    return Some(rest.start);
                 }
-            });
+            }
         }
-        found
+        None
     }
 
     /// Calls `f` for each leaf in `range` that maps the private folio; returns the number of pages.

@@ -135,7 +135,7 @@ impl<M: Machine> AddressSpace<M> {
         // With the claim: a child whose VMAs are copied already would have a marker in one that
         // says that there is none. Its fork ends first, and it is asked, too.
         let mut inner = self.areas_at_last();
-        let Some(at) = inner.place_of(head) else {
+        let Some(at) = inner.find_folio(head) else {
             return Ok(());
         };
         inner.edit(|edit| edit.unshare(at, Reserve::User))?;

@@ -38,6 +38,7 @@ on_both_by_run! {
     a_hole_under_a_leaf
     a_protected_leaf
     a_range_collapses
+    what_a_monitor_waits_for_stays_a_hole
     the_place_suits_the_folios
 }
 
@@ -657,6 +658,20 @@ fn a_protected_leaf<F: PteFormat>(w: &World<F>) {
 
 fn collapse<F: PteFormat>(s: &Process<F>, at: VirtAddr) -> Result<(), Error> {
     s.advise(at, HUGE * PAGE_SIZE, Advice::Collapse)
+}
+
+fn what_a_monitor_waits_for_stays_a_hole<F: PteFormat>(w: &World<F>) {
+    orders(w, &[4]);
+    let (s, t, object) = (w.process(), w.process(), object(w, HUGE));
+    shared(&s, &object, AT, HUGE);
+    shared(&t, &object, AT, HUGE);
+    w.store(0, &t, AT, 5).unwrap();
+    register(&s, HUGE, VmaFlags::UFFD_MISSING);
+    for asks in [&s, &t] {
+        assert_eq!(collapse(asks, AT), Err(Error::Busy));
+        assert_eq!(w.load(0, &s, page(99)), Err(Resolution::Asks));
+    }
+    w.check(&[&s, &t], &[&object]);
 }
 
 fn a_range_collapses<F: PteFormat>(w: &World<F>) {

@@ -13,6 +13,7 @@ use mm::{Advice, Content, Error, Registration};
 on_both_by_run! {
     a_missing_page_is_taken_filled_and_mapped
     what_was_taken_in_vain_is_reserved_again
+    nothing_is_put_past_the_end
     a_page_of_the_file_is_asked_for
     protection_is_by_the_huge_page
     what_is_not_there_is_protected
@@ -129,6 +130,20 @@ fn a_missing_page_is_taken_filled_and_mapped<F: PteFormat>(w: &Huge<F>) {
         assert_eq!(left(w), (3, 1));
         assert_eq!(s.usage().rss.hugetlb, w.pages());
         check(w, &[s], object);
+    });
+}
+
+/// The file was truncated between the two steps of a copy.
+fn nothing_is_put_past_the_end<F: PteFormat>(w: &Huge<F>) {
+    of_both(w, MISSING | WP, |s, object| {
+        let Some(object) = object else { return };
+        let taken = take(w, s, 1, 9).unwrap();
+        object.truncate(w.size());
+        assert_eq!(map(w, s, taken, 1, false), Err(Error::Fault));
+        assert_eq!(w.load(0, s, w.huge(1)), Err(Resolution::Bus));
+        object.set_len(2 * w.size());
+        assert_eq!(w.load(0, s, w.huge(1)), Err(Resolution::Asks));
+        check(w, &[s], Some(object));
     });
 }
 

@@ -23,6 +23,7 @@ on_both! {
     zeros_are_not_counted
     a_folio_in_two_tables
     a_folio_is_not_split
+    a_pin_of_another_family_is_none_of_its_business
     pins_keep_what_they_saw
     pins_from_before_keep_what_they_saw
 }
@@ -257,6 +258,27 @@ fn pins_keep_what_they_saw<F: PteFormat>(w: &World<F>) {
         assert_eq!(byte, [15]);
         w.check(&[&parent], &[]);
     });
+}
+
+fn a_pin_of_another_family_is_none_of_its_business<F: PteFormat>(w: &World<F>) {
+    let (parent, child) = family(w, 0);
+    let shared = || event(w, "page_tables_shared");
+    let forks = |expected: u64| {
+        let before = shared();
+        drop(parent.fork().unwrap());
+        assert_eq!(shared() - before, expected);
+    };
+    let other = w.process();
+    map(&other, AT, 1, RW);
+    let pin = other.pin(AT).unwrap_or_else(|why| panic!("{why:?}"));
+    forks(1);
+    // One of a relative is.
+    let own = child.pin(page(1)).unwrap_or_else(|why| panic!("{why:?}"));
+    forks(0);
+    drop(own);
+    forks(1);
+    drop(pin);
+    w.check(&[&parent, &child, &other], &[]);
 }
 
 /// The sharers are one in the account; the entries, which TLBs hold for each of them, are not one's

@@ -122,8 +122,8 @@ impl<M: Machine> Locked<'_, M> {
         user_pages::<M>(meta.anon().index().start(), meta.order().bytes())
     }
 
-    /// One step of a search in all private memory from `from` on: calls `f` with each leaf that maps
-    /// the folio, and notes where the others are mapped. Returns where the rest begins.
+    /// One step of a search in all private memory from `from` on: calls `f` with each leaf that
+    /// maps the folio, and notes where the others are mapped. Returns where the rest begins.
     fn search_some(&self, head: Pfn, from: VirtAddr, f: &mut impl FnMut(Leaf)) -> Option<VirtAddr> {
         let (mm, of_folio) = (self.mm(), maps(self.mm(), head));
         let mut budget = Budget::step(mm);

@@ -84,7 +84,9 @@ fn run(tree: &mut VmaTree<Machine>, model: &mut Model, step: &Step) {
                 .range_mut(at..at + len)
                 .for_each(|(_, page)| page.0 = prot);
         }
-        Step::Fork => *tree = VmaTree::copy_of(tree.iter(), |_| true, |_| Ok(())).unwrap(),
+        Step::Fork => {
+            *tree = VmaTree::copy_of(tree.iter(), |_| true, |vma| Ok(vma.clone()), |_| ()).unwrap()
+        }
     }
 }
 

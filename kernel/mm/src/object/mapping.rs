@@ -4,16 +4,16 @@ use super::Object;
 use crate::arch::Machine;
 use crate::manager::{OutOfMemory, SpaceKey};
 use crate::sync::{Lock, rank};
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::ops::{Bound, Deref};
+use core::ops::Deref;
+use fallible::SortedMap;
 
 /// The mappings of an object (Linux: i_mmap, i_mmap_writable).
 pub(super) struct Mappers(Lock<Mapped, { rank::MAPPERS }>);
 
 struct Mapped {
     /// How many areas each space has of it.
-    areas: BTreeMap<SpaceKey, u32>,
+    areas: SortedMap<SpaceKey, u32>,
     /// Mappings that may write to it.
     writable: u32,
     /// There are none, and will be none.
@@ -38,7 +38,7 @@ pub struct Mapping<M: Machine> {
 impl Mappers {
     pub(super) fn new() -> Self {
         Mappers(Lock::new(Mapped {
-            areas: BTreeMap::new(),
+            areas: SortedMap::new(),
             writable: 0,
             sealed: false,
         }))
@@ -46,11 +46,11 @@ impl Mappers {
 }
 
 impl Mapped {
-    /// One area more. It is of a space that has one already, or there was memory for a node.
-    fn enter(&mut self, space: SpaceKey) {
-        if space != SpaceKey::NONE {
-            *self.areas.entry(space).or_insert(0) += 1;
-        }
+    /// One area more.
+    #[inline]
+    fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
+        *self.areas.get_or_insert(space, || 0)? += 1;
+        Ok(())
     }
     fn leave(&mut self, space: SpaceKey) {
         if let Some(areas) = self.areas.get_mut(&space) {
@@ -77,14 +77,26 @@ impl<M: Machine> From<Arc<Object<M>>> for Mapping<M> {
 impl<M: Machine> Mapping<M> {
     /// It is one of this space from now on.
     pub(crate) fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
-        // For a node of the map, which cannot fail.
-        fallible::check()?;
         let mut mapped = self.object.mapped();
-        mapped.enter(space);
-        mapped.leave(self.space);
+        mapped.enter(space)?;
+        if self.space != SpaceKey::NONE {
+            mapped.leave(self.space);
+        }
         drop(mapped);
         self.space = space;
         Ok(())
+    }
+    /// The same for a child's space.
+    pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Self, OutOfMemory> {
+        let mut mapped = self.object.mapped();
+        mapped.enter(space)?;
+        mapped.writable += u32::from(self.writable);
+        drop(mapped);
+        Ok(Mapping {
+            object: self.object.clone(),
+            space,
+            writable: self.writable,
+        })
     }
     /// Writes may reach the object by it, now or after mprotect(2).
     pub(crate) fn allow_writes(&mut self) -> Result<(), Sealed> {
@@ -108,7 +120,9 @@ impl<M: Machine> Clone for Mapping<M> {
     fn clone(&self) -> Self {
         let (space, writable) = (self.space, self.writable);
         let mut mapped = self.object.mapped();
-        mapped.enter(space);
+        if let Some(areas) = mapped.areas.get_mut(&space) {
+            *areas += 1;
+        }
         mapped.writable += u32::from(writable);
         drop(mapped);
         Mapping {
@@ -121,6 +135,9 @@ impl<M: Machine> Clone for Mapping<M> {
 
 impl<M: Machine> Drop for Mapping<M> {
     fn drop(&mut self) {
+        if self.space == SpaceKey::NONE && !self.writable {
+            return;
+        }
         let mut mapped = self.object.mapped();
         mapped.leave(self.space);
         mapped.writable -= u32::from(self.writable);
@@ -146,8 +163,8 @@ impl<M: Machine> Object<M> {
     /// The first key above `space` of a space that may map its pages.
     pub(crate) fn mapper_after(&self, space: SpaceKey) -> Option<SpaceKey> {
         let mapped = self.mapped();
-        let above = (Bound::Excluded(space), Bound::Unbounded);
-        mapped.areas.range(above).next().map(|(key, _)| *key)
+        let mut above = mapped.areas.from(&space).map(|(key, _)| *key);
+        above.find(|key| *key != space)
     }
     /// How many areas a space has of it, for [`crate::check`].
     pub(crate) fn areas_of(&self, space: SpaceKey) -> u32 {

@@ -2,28 +2,17 @@
 
 use super::{AddressSpace, Error};
 use crate::arch::Machine;
-use crate::manager::{AnySpace, Family, Mm, SpaceKey};
+use crate::manager::{AnySpace, Family, Mm, OutOfMemory, SpaceKey};
 use crate::object::Object;
 use alloc::sync::{Arc, Weak};
 use core::ops::Deref;
 
 /// A reference to an address space. Whoever drops the last one unmaps everything, in steps, and
 /// holds no lock.
-pub struct Handle<M: Machine>(Option<Arc<AddressSpace<M>>>);
+pub struct Handle<M: Machine>(Arc<AddressSpace<M>>);
 
 /// A reference that does not keep the space.
 pub struct WeakHandle<M: Machine>(Weak<AddressSpace<M>>);
-
-impl<M: Machine> AddressSpace<M> {
-    /// Makes it one that others find.
-    pub(crate) fn into_handle(self) -> Handle<M> {
-        let space = Arc::new(self);
-        let any: Arc<AnySpace> = space.clone();
-        space.mm.set_space(space.key, &any);
-        drop(any);
-        Handle(Some(space))
-    }
-}
 
 impl<M: Machine> Handle<M> {
     /// A new address space, of a family of its own. [`Error::Again`]: no free id
@@ -31,22 +20,42 @@ impl<M: Machine> Handle<M> {
     pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, Error> {
         fallible::check()?;
         let family = Arc::new(Family::default());
-        AddressSpace::unfinished(mm, family).map(AddressSpace::into_handle)
+        let mut space = Handle(Arc::new(AddressSpace::unlisted(mm, family)?));
+        space.list()?;
+        Ok(space)
     }
-    fn arc(&self) -> &Arc<AddressSpace<M>> {
-        self.0.as_ref().expect("it goes with its handle")
+    /// An empty one of the same family, for a child: nobody finds it before [`Self::list`].
+    pub(crate) fn for_child(parent: &AddressSpace<M>) -> Result<Self, Error> {
+        let family = parent.id.family.clone();
+        let child = AddressSpace::unlisted(&parent.mm, family)?;
+        Ok(Handle(Arc::new(child)))
+    }
+    /// The space, which nobody finds yet.
+    pub(crate) fn unlisted(&mut self) -> &mut AddressSpace<M> {
+        Arc::get_mut(&mut self.0).expect("nobody else has a reference")
+    }
+    /// Others find it from now on.
+    pub(crate) fn list(&mut self) -> Result<(), OutOfMemory> {
+        self.unlisted().is_listed = true;
+        let any: Arc<AnySpace> = self.0.clone();
+        let listed = self.mm.list_space(self.key, Arc::downgrade(&any));
+        drop(any);
+        if listed.is_err() {
+            self.unlisted().is_listed = false;
+        }
+        listed
     }
     /// Whether both are of one space.
     pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self.arc(), other.arc())
+        Arc::ptr_eq(&self.0, &other.0)
     }
     /// How many references there are.
     pub fn references(&self) -> usize {
-        Arc::strong_count(self.arc())
+        Arc::strong_count(&self.0)
     }
     /// A reference that does not keep the space.
     pub fn downgrade(&self) -> WeakHandle<M> {
-        WeakHandle(Arc::downgrade(self.arc()))
+        WeakHandle(Arc::downgrade(&self.0))
     }
 }
 
@@ -60,15 +69,16 @@ impl<M: Machine> Default for WeakHandle<M> {
 impl<M: Machine> WeakHandle<M> {
     /// Whether it is to this space.
     pub fn is(&self, space: &Handle<M>) -> bool {
-        core::ptr::eq(self.0.as_ptr(), Arc::as_ptr(space.arc()))
+        core::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&space.0))
     }
     /// The space, if it has not ended.
     pub fn upgrade(&self) -> Option<Handle<M>> {
-        self.0.upgrade().map(|space| Handle(Some(space)))
+        self.0.upgrade().map(Handle)
     }
 }
 
 impl<M: Machine> Clone for Handle<M> {
+    #[inline]
     fn clone(&self) -> Self {
         Handle(self.0.clone())
     }
@@ -76,36 +86,20 @@ impl<M: Machine> Clone for Handle<M> {
 
 impl<M: Machine> Deref for Handle<M> {
     type Target = AddressSpace<M>;
+    #[inline]
     fn deref(&self) -> &AddressSpace<M> {
-        self.arc()
+        &self.0
     }
-}
-
-impl<M: Machine> Drop for Handle<M> {
-    fn drop(&mut self) {
-        let last = self.0.take().and_then(Arc::into_inner);
-        if let Some(space) = last {
-            end(space);
-        }
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn end<M: Machine>(mut space: AddressSpace<M>) {
-    let mm = space.mm.clone();
-    mm.machine().space_ends(&space);
-    mm.machine().unlocked(&mut || space.end());
 }
 
 impl<M: Machine> Mm<M> {
-    /// The space of a key, after waiting for one that is made or ends; `None` if it has gone. The
-    /// caller holds no lock.
+    /// The space of a key, after waiting for one that ends; `None` if it has gone. The caller holds
+    /// no lock.
     fn space(&self, key: SpaceKey) -> Option<Handle<M>> {
         loop {
             if let Some(space) = self.space_of(key)? {
                 let space = space.downcast().expect("all are of this machine");
-                return Some(Handle(Some(space)));
+                return Some(Handle(space));
             }
             let is_settled = || !matches!(self.space_of(key), Some(None));
             // A thread that is to end completes what it has begun.

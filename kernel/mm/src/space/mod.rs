@@ -49,8 +49,8 @@ pub struct AddressSpace<M: Machine> {
     pub(crate) inner: Shape<Inner<M>, { rank::SPACE }>,
     /// A [`Permit`] as a word.
     thp_permit: AtomicU32,
-    /// Whether everything is unmapped and no CPU is in the space.
-    ended: bool,
+    /// Whether others may find it.
+    is_listed: bool,
 }
 
 /// State under the lock of the space.
@@ -85,16 +85,12 @@ pub(crate) struct Inner<M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// An empty address space, for which others wait until it has a handle. [`Error::Again`]: no
-    /// free id ([`crate::own::Ids::MOST`]).
-    pub(crate) fn unfinished(mm: &Arc<Mm<M>>, family: Arc<Family>) -> Result<Self, Error> {
+    /// An empty address space that nobody finds. [`Error::Again`]: no free id
+    /// ([`crate::own::Ids::MOST`]).
+    pub(crate) fn unlisted(mm: &Arc<Mm<M>>, family: Arc<Family>) -> Result<Self, Error> {
         mm.prepare_idle_root();
         let id = mm.take_id(family).ok_or(Error::Again)?;
-        let key = mm.take_key().inspect_err(|_| mm.give_id(&id))?;
-        let table = PageTable::new(mm).inspect_err(|_| {
-            mm.give_key(key);
-            mm.give_id(&id);
-        })?;
+        let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
         let root = table.root();
         let inner = Inner {
             vmas: VmaTree::default(),
@@ -118,11 +114,11 @@ impl<M: Machine> AddressSpace<M> {
         Ok(AddressSpace {
             mm: mm.clone(),
             id,
-            key,
+            key: mm.take_key(),
             root,
             inner: Shape::new(inner),
             thp_permit: AtomicU32::new(Permit::ALL.0),
-            ended: false,
+            is_listed: false,
         })
     }
 
@@ -187,7 +183,7 @@ pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRa
 impl<M: Machine> AddressSpace<M> {
     /// Unmaps an address space with no other users before its drop, in steps. CPUs that have run
     /// nothing else since leave it first.
-    pub(crate) fn end(&mut self) {
+    fn end(&mut self) {
         self.zap_all();
         let vmas = &mut self.inner.get_mut().vmas;
         let all = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
@@ -198,7 +194,6 @@ impl<M: Machine> AddressSpace<M> {
             self.mm.machine().breathe();
         }
         self.inner.get_mut().vmas = VmaTree::default();
-        self.ended = true;
     }
 
     /// Unmaps all pages, with a pause between two steps.
@@ -239,16 +234,22 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Drop for AddressSpace<M> {
-    /// Frees what [`AddressSpace::end`] left.
+    /// Unmaps everything, in steps: whoever drops the last reference holds no lock.
     fn drop(&mut self) {
-        if !self.ended {
-            // A panic breaks a fork off: there is nothing to be put in order.
-            debug_assert!(panicking(), "it goes with its last handle");
+        if panicking() {
+            // There is nothing to be put in order.
             return;
         }
-        self.inner.get_mut().table.free_root(&self.mm);
+        let mm = self.mm.clone();
+        if self.is_listed {
+            mm.machine().space_ends(self);
+        }
+        mm.machine().unlocked(&mut || self.end());
+        self.inner.get_mut().table.free_root(&mm);
         // Last: the next space with this id must find no mapping of this one.
-        self.mm.give_id(&self.id);
-        self.mm.give_key(self.key);
+        mm.give_id(&self.id);
+        if self.is_listed {
+            mm.unlist_space(self.key);
+        }
     }
 }

@@ -19,20 +19,15 @@ impl<M: Machine> AddressSpace<M> {
     ///
     /// VMAs are copied at once, tables in steps: the child may or may not see concurrent writes.
     pub fn fork(&self) -> Result<Handle<M>, Error> {
-        let mut child = AddressSpace::unfinished(&self.mm, self.id.family.clone())?;
+        let mut child = Handle::for_child(self)?;
         child.change_thp_permit(|_| self.thp_permit());
-        let copied = self
-            .areas()
-            .and_then(|mut parent| copy(&mut parent, &mut child));
+        let mut parent = self.areas()?;
+        // Listed before another change of the parent: who asks all spaces waits for that claim.
+        let copied = copy(&mut parent, child.unlisted()).and_then(|()| Ok(child.list()?));
+        drop(parent);
         self.mm.count(Event::Fork, 1);
-        match copied {
-            Ok(()) => Ok(child.into_handle()),
-            // An incomplete child goes, with its references.
-            Err(why) => {
-                child.end();
-                Err(why)
-            }
-        }
+        // An incomplete child is dropped here, with its references.
+        copied.map(|()| child)
     }
 }
 
@@ -63,17 +58,19 @@ fn copy_areas<M: Machine>(
     key: SpaceKey,
     child: &mut Inner<M>,
 ) -> Result<VmaTree<M>, Error> {
-    let inherit = |vma: &mut Vma<M>| {
-        inherit(vma);
-        vma.enter(key)
-    };
+    let copy = |vma: &Vma<M>| vma.for_child(key);
     child.limits = parent.limits;
     (child.refuses, child.mdwe) = (parent.refuses, parent.mdwe.inherited());
     child.has_monitors = parent.has_monitors;
     child.keys = parent.keys;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
     if parent.vmas.len() <= AREAS {
-        return Ok(VmaTree::copy_of(parent.vmas.iter(), is_inherited, inherit)?);
+        return Ok(VmaTree::copy_of(
+            parent.vmas.iter(),
+            is_inherited,
+            copy,
+            inherit,
+        )?);
     }
     let (mut at, mut left, mut ends) = (VirtAddr(0), AREAS, false);
     let vmas = core::iter::from_fn(|| {
@@ -87,7 +84,7 @@ fn copy_areas<M: Machine>(
         left -= 1;
         Some(vma)
     });
-    let copied = VmaTree::copy_of(vmas, is_inherited, inherit);
+    let copied = VmaTree::copy_of(vmas, is_inherited, copy, inherit);
     match ends {
         true => Err(Error::Interrupted),
         false => Ok(copied?),

@@ -10,11 +10,12 @@ use core::borrow::Borrow;
 type Spine = [Option<u32>; MAX_HEIGHT];
 
 impl<M: Machine> VmaStore<M> {
-    /// A store of copies of these VMAs, which are sorted and do not overlap, each changed by
-    /// `change`; its nodes are full.
+    /// A store of the copies of these VMAs that `copy` makes, which are sorted and do not overlap,
+    /// each changed by `change`; its nodes are full.
     pub fn build<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,
-        mut change: impl FnMut(&mut Vma<M>) -> Result<(), OutOfMemory>,
+        copy: impl Fn(&Vma<M>) -> Result<Vma<M>, OutOfMemory>,
+        mut change: impl FnMut(&mut Vma<M>),
     ) -> Result<Self, OutOfMemory> {
         let mut store = VmaStore::new();
         let mut spine: Spine = [None; MAX_HEIGHT];
@@ -28,10 +29,9 @@ impl<M: Machine> VmaStore<M> {
                 None => store.next_leaf(&mut spine)?,
             };
             let node = store.leaves.get_mut(leaf);
-            node.push(vma.borrow().clone());
+            node.push(copy(vma.borrow())?);
+            node.last_mut().into_iter().for_each(&mut change);
             store.len += 1;
-            let last = store.leaves.get_mut(leaf).last_mut();
-            last.map_or(Ok(()), &mut change)?;
         }
         store.close(&spine)?;
         Ok(store)

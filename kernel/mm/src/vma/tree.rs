@@ -162,17 +162,19 @@ impl<M: Machine> VmaTree<M> {
         self.change(self.get(slot).range.start, |v| v.range.start = start);
     }
 
-    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by `change`.
+    /// Copies by `copy` of those of `vmas`, which come in order, that `keep` wants, changed by
+    /// `change`.
     /// Private pages begin an inherited history there.
     #[inline]
     pub fn copy_of<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,
         keep: impl Fn(&Vma<M>) -> bool,
-        change: impl Fn(&mut Vma<M>) -> Result<(), OutOfMemory>,
+        copy: impl Fn(&Vma<M>) -> Result<Vma<M>, OutOfMemory>,
+        change: impl Fn(&mut Vma<M>),
     ) -> Result<VmaTree<M>, OutOfMemory> {
         let (mut figures, mut histories) = (Figures::default(), 0);
-        let store = VmaStore::build(vmas.filter(|vma| keep(vma.borrow())), |vma| {
-            change(vma)?;
+        let store = VmaStore::build(vmas.filter(|vma| keep(vma.borrow())), copy, |vma| {
+            change(vma);
             if let Some(history) = &mut vma.anon_vma {
                 *history = AnonVma {
                     id: histories,
@@ -181,7 +183,6 @@ impl<M: Machine> VmaTree<M> {
                 histories += 1;
             }
             figures.add(vma);
-            Ok(())
         })?;
         Ok(VmaTree {
             store,

@@ -254,6 +254,22 @@ impl<M: Machine> Vma<M> {
             monitor: 0,
         }
     }
+    /// A copy for a child's space.
+    pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Vma<M>, OutOfMemory> {
+        let backing = match &self.backing {
+            Backing::Anon => Backing::Anon,
+            Backing::Object {
+                object,
+                offset,
+                file,
+            } => Backing::Object {
+                object: object.for_child(space)?,
+                offset: *offset,
+                file: file.clone(),
+            },
+        };
+        Ok(Vma { backing, ..*self })
+    }
     /// It is one of this space from now on.
     pub(crate) fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
         match &mut self.backing {

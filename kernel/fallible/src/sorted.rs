@@ -4,6 +4,7 @@ use crate::OutOfMemory;
 use crate::grow::{Growable, reserve};
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Values by key, in the order of the keys, in a vector: growth can fail, and does not need a node
 /// for each few elements. Insertion and removal move what follows, so it is for tables that a limit
@@ -25,8 +26,17 @@ impl<K: Ord, V> SortedMap<K, V> {
     }
 
     /// Where a key is, or would be.
+    #[inline]
     fn find(&self, key: &K) -> Result<usize, usize> {
-        self.0.binary_search_by(|(at, _)| at.cmp(key))
+        // Fast path: keys that grow come, and often go, at the end.
+        let Some(((last, _), before)) = self.0.split_last() else {
+            return Err(0);
+        };
+        match last.cmp(key) {
+            Ordering::Equal => Ok(before.len()),
+            Ordering::Less => Err(self.0.len()),
+            Ordering::Greater => before.binary_search_by(|(at, _)| at.cmp(key)),
+        }
     }
     /// The value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {

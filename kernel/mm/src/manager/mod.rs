@@ -18,7 +18,6 @@ pub(crate) use deferred::Queued;
 pub use inspect::FrameInfo;
 pub use loaded::Loaded;
 pub(crate) use long_term::LongTerm;
-pub(crate) use spaces::AnySpace;
 pub use spaces::SpaceKey;
 
 use crate::addr::{Order, Pfn, PfnRange};

@@ -16,6 +16,17 @@ pub struct SpaceKey(u64);
 impl SpaceKey {
     /// Less than that of any space.
     pub const NONE: SpaceKey = SpaceKey(0);
+
+    /// As a number; they do not come to 2^63.
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+    /// The key of a number.
+    #[inline]
+    pub(crate) fn from_number(number: u64) -> SpaceKey {
+        SpaceKey(number)
+    }
 }
 
 /// A space, whose type this room does not know.
@@ -47,8 +58,13 @@ impl Spaces {
 }
 
 impl Listed {
+    #[inline]
     fn find(&self, key: SpaceKey) -> Result<usize, usize> {
-        self.spaces.binary_search_by_key(&key, |(key, _)| *key)
+        // Fast path: the youngest is asked for most.
+        match self.spaces.last() {
+            Some((last, _)) if *last == key => Ok(self.spaces.len() - 1),
+            _ => self.spaces.binary_search_by_key(&key, |(key, _)| *key),
+        }
     }
 }
 
@@ -73,6 +89,10 @@ impl<M: Machine> Mm<M> {
         }
         listed.spaces.insert(at, (key, Some(space)));
         Ok(())
+    }
+    /// Whether others can find it: not a child whose fork has failed.
+    pub(crate) fn is_listed(&self, key: SpaceKey) -> bool {
+        self.spaces.listed.lock().find(key).is_ok()
     }
     /// Nothing is left of it.
     pub(crate) fn unlist_space(&self, key: SpaceKey) {

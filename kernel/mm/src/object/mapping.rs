@@ -29,10 +29,24 @@ pub(crate) struct Sealed;
 /// last entry has gone and was flushed.
 pub struct Mapping<M: Machine> {
     object: Arc<Object<M>>,
-    /// None yet for a mapping that is asked for.
-    space: SpaceKey,
-    /// Whether writes may reach the object.
-    writable: bool,
+    part: Part,
+}
+
+/// The space, none yet for a mapping that is asked for, and in the lowest bit whether writes may
+/// reach the object: a word, as areas are copied often.
+#[derive(Clone, Copy)]
+struct Part(u64);
+
+impl Part {
+    fn new(space: SpaceKey, writable: bool) -> Part {
+        Part(space.number() << 1 | u64::from(writable))
+    }
+    fn space(self) -> SpaceKey {
+        SpaceKey::from_number(self.0 >> 1)
+    }
+    fn writable(self) -> bool {
+        self.0 & 1 != 0
+    }
 }
 
 impl Mappers {
@@ -65,12 +79,8 @@ impl Mapped {
 impl<M: Machine> From<Arc<Object<M>>> for Mapping<M> {
     /// One that is asked for: no space has it yet, and nothing writes through it.
     fn from(object: Arc<Object<M>>) -> Self {
-        let (space, writable) = (SpaceKey::NONE, false);
-        Mapping {
-            object,
-            space,
-            writable,
-        }
+        let part = Part::new(SpaceKey::NONE, false);
+        Mapping { object, part }
     }
 }
 
@@ -79,24 +89,19 @@ impl<M: Machine> Mapping<M> {
     pub(crate) fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
         let mut mapped = self.object.mapped();
         mapped.enter(space)?;
-        if self.space != SpaceKey::NONE {
-            mapped.leave(self.space);
-        }
+        mapped.leave(self.part.space());
         drop(mapped);
-        self.space = space;
+        self.part = Part::new(space, self.part.writable());
         Ok(())
     }
     /// The same for a child's space.
     pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Self, OutOfMemory> {
-        let mut mapped = self.object.mapped();
+        let (object, part) = (self.object.clone(), Part::new(space, self.part.writable()));
+        let mut mapped = object.mapped();
         mapped.enter(space)?;
-        mapped.writable += u32::from(self.writable);
+        mapped.writable += u32::from(part.writable());
         drop(mapped);
-        Ok(Mapping {
-            object: self.object.clone(),
-            space,
-            writable: self.writable,
-        })
+        Ok(Mapping { object, part })
     }
     /// Writes may reach the object by it, now or after mprotect(2).
     pub(crate) fn allow_writes(&mut self) -> Result<(), Sealed> {
@@ -104,9 +109,9 @@ impl<M: Machine> Mapping<M> {
         if mapped.sealed {
             return Err(Sealed);
         }
-        mapped.writable += u32::from(!self.writable);
+        mapped.writable += u32::from(!self.part.writable());
         drop(mapped);
-        self.writable = true;
+        self.part = Part::new(self.part.space(), true);
         Ok(())
     }
     /// Its object.
@@ -118,29 +123,25 @@ impl<M: Machine> Mapping<M> {
 impl<M: Machine> Clone for Mapping<M> {
     /// One of the same space.
     fn clone(&self) -> Self {
-        let (space, writable) = (self.space, self.writable);
-        let mut mapped = self.object.mapped();
-        if let Some(areas) = mapped.areas.get_mut(&space) {
+        let (object, part) = (self.object.clone(), self.part);
+        let mut mapped = object.mapped();
+        if let Some(areas) = mapped.areas.get_mut(&part.space()) {
             *areas += 1;
         }
-        mapped.writable += u32::from(writable);
+        mapped.writable += u32::from(part.writable());
         drop(mapped);
-        Mapping {
-            object: self.object.clone(),
-            space,
-            writable,
-        }
+        Mapping { object, part }
     }
 }
 
 impl<M: Machine> Drop for Mapping<M> {
     fn drop(&mut self) {
-        if self.space == SpaceKey::NONE && !self.writable {
-            return;
+        // One that was only asked for is nowhere.
+        if self.part.0 != 0 {
+            let mut mapped = self.object.mapped();
+            mapped.leave(self.part.space());
+            mapped.writable -= u32::from(self.part.writable());
         }
-        let mut mapped = self.object.mapped();
-        mapped.leave(self.space);
-        mapped.writable -= u32::from(self.writable);
     }
 }
 

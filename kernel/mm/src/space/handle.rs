@@ -2,7 +2,7 @@
 
 use super::{AddressSpace, Error};
 use crate::arch::Machine;
-use crate::manager::{AnySpace, Family, Mm, OutOfMemory, SpaceKey};
+use crate::manager::{Family, Mm, OutOfMemory, SpaceKey};
 use crate::object::Object;
 use alloc::sync::{Arc, Weak};
 use core::ops::Deref;
@@ -20,7 +20,7 @@ impl<M: Machine> Handle<M> {
     pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, Error> {
         fallible::check()?;
         let family = Arc::new(Family::default());
-        let mut space = Handle(Arc::new(AddressSpace::unlisted(mm, family)?));
+        let space = Handle(Arc::new(AddressSpace::unlisted(mm, family)?));
         space.list()?;
         Ok(space)
     }
@@ -35,15 +35,9 @@ impl<M: Machine> Handle<M> {
         Arc::get_mut(&mut self.0).expect("nobody else has a reference")
     }
     /// Others find it from now on.
-    pub(crate) fn list(&mut self) -> Result<(), OutOfMemory> {
-        self.unlisted().is_listed = true;
-        let any: Arc<AnySpace> = self.0.clone();
-        let listed = self.mm.list_space(self.key, Arc::downgrade(&any));
-        drop(any);
-        if listed.is_err() {
-            self.unlisted().is_listed = false;
-        }
-        listed
+    pub(crate) fn list(&self) -> Result<(), OutOfMemory> {
+        let space: Weak<AddressSpace<M>> = Arc::downgrade(&self.0);
+        self.mm.list_space(self.key, space)
     }
     /// Whether both are of one space.
     pub fn is(&self, other: &Self) -> bool {

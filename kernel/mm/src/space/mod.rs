@@ -49,8 +49,6 @@ pub struct AddressSpace<M: Machine> {
     pub(crate) inner: Shape<Inner<M>, { rank::SPACE }>,
     /// A [`Permit`] as a word.
     thp_permit: AtomicU32,
-    /// Whether others may find it.
-    is_listed: bool,
 }
 
 /// State under the lock of the space.
@@ -118,7 +116,6 @@ impl<M: Machine> AddressSpace<M> {
             root,
             inner: Shape::new(inner),
             thp_permit: AtomicU32::new(Permit::ALL.0),
-            is_listed: false,
         })
     }
 
@@ -241,15 +238,13 @@ impl<M: Machine> Drop for AddressSpace<M> {
             return;
         }
         let mm = self.mm.clone();
-        if self.is_listed {
+        if mm.is_listed(self.key) {
             mm.machine().space_ends(self);
         }
         mm.machine().unlocked(&mut || self.end());
         self.inner.get_mut().table.free_root(&mm);
         // Last: the next space with this id must find no mapping of this one.
         mm.give_id(&self.id);
-        if self.is_listed {
-            mm.unlist_space(self.key);
-        }
+        mm.unlist_space(self.key);
     }
 }

@@ -23,7 +23,7 @@ mod sorted;
 mod state;
 
 pub use grow::{Growable, collect, copied, filled, push, reserve, reserve_exact};
-pub use sorted::SortedMap;
+pub use sorted::{SortedMap, give_back};
 pub use state::{check, checks, count_checks, is_refusable, is_short, set_short};
 
 /// There is no memory.

@@ -1,7 +1,7 @@
 //! A map in one piece of memory.
 
 use crate::OutOfMemory;
-use crate::grow::{Growable, reserve};
+use crate::grow::{Growable, reserve, reserve_exact};
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -72,9 +72,7 @@ impl<K: Ord, V> SortedMap<K, V> {
     /// Takes the value of a key out.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let (_, value) = self.0.remove(self.find(key).ok()?);
-        if self.0.is_empty() {
-            self.0 = Vec::new();
-        }
+        give_back(&mut self.0);
         Some(value)
     }
 
@@ -86,6 +84,20 @@ impl<K: Ord, V> SortedMap<K, V> {
     pub fn from(&self, key: &K) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         let (Ok(at) | Err(at)) = self.find(key);
         self.0[at..].iter().map(|(key, value)| (key, value))
+    }
+}
+
+/// Gives memory back of a vector that needs a quarter of it or less, if the smaller one can be had.
+pub fn give_back<T>(vector: &mut Vec<T>) {
+    const FEW: usize = 64;
+    if vector.is_empty() {
+        *vector = Vec::new();
+    } else if vector.capacity() > FEW && vector.len() * 4 <= vector.capacity() {
+        let mut less = Vec::new();
+        if reserve_exact(&mut less, vector.len() * 2).is_ok() {
+            less.append(vector);
+            *vector = less;
+        }
     }
 }
 

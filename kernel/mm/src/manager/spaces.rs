@@ -109,6 +109,7 @@ impl<M: Machine> Mm<M> {
             listed.spaces.retain(|(_, space)| space.is_some());
             listed.gaps = 0;
         }
+        fallible::give_back(&mut listed.spaces);
         drop(listed);
         drop(gone);
         self.machine.wake();

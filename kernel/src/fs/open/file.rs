@@ -105,6 +105,8 @@ pub struct OpenFile {
     /// Relaxed is enough for both: readers and writers of a shared position order themselves, or
     /// get what they ask for.
     position: AtomicU64,
+    /// Whether the file has contents that writes change one at a time.
+    has_content: bool,
     /// It may hold a lock: see [`flock`].
     locked: AtomicBool,
     /// What its mappings have of it, from the first one on.
@@ -123,6 +125,7 @@ impl OpenFile {
     /// `flags` are open(2)'s.
     pub fn new(place: Location, ops: Arc<dyn FileOps>, flags: OpenFlags) -> Arc<OpenFile> {
         Arc::new(OpenFile {
+            has_content: place.inode.object().is_some(),
             place,
             ops,
             flags: AtomicU32::new((flags - OpenFlags::ONCE).bits()),
@@ -197,31 +200,43 @@ impl OpenFile {
 
     /// write(2) at the file's position.
     pub fn write(&self, source: &mut Source<'_>) -> Result<usize> {
-        let (end, n) = self.put(self.position(), source)?;
+        let at = self.position();
+        let (end, n) = match self.has_content {
+            true => self.change(at, source)?,
+            false => {
+                let n = self.put(at, source)?;
+                (at + n as u64, n)
+            }
+        };
         self.set_position(end);
         Ok(n)
     }
 
     /// Writes at a position of the caller's.
     pub fn write_at(&self, position: u64, source: &mut Source<'_>) -> Result<usize> {
-        self.put(position, source).map(|(_, n)| n)
+        match self.has_content {
+            true => self.change(position, source).map(|(_, n)| n),
+            false => self.put(position, source),
+        }
     }
 
-    /// Writes at a position, or at the end, whatever the position (O_APPEND). Returns where it has
-    /// ended, and how many bytes were written.
-    fn put(&self, position: u64, source: &mut Source<'_>) -> Result<(u64, usize)> {
+    fn put(&self, position: u64, source: &mut Source<'_>) -> Result<usize> {
         if !self.writable() {
             return Err(Errno::EBADF);
         }
+        self.ops.write(self.at(position), source)
+    }
+
+    /// Writes to a file's contents at a position, or at the end, whatever the position (O_APPEND).
+    /// Returns where it has ended, and how many bytes were written.
+    fn change(&self, position: u64, source: &mut Source<'_>) -> Result<(u64, usize)> {
         let inode = &self.place.inode;
-        let has_content = inode.object().is_some();
-        let changing = has_content.then(|| inode.node().change_content());
-        let _changing = changing.transpose()?;
+        let _changing = inode.node().change_content()?;
         let position = match self.flags().contains(OpenFlags::APPEND) {
             true => inode.size(),
             false => position,
         };
-        let n = self.ops.write(self.at(position), source)?;
+        let n = self.put(position, source)?;
         Ok((position + n as u64, n))
     }
 

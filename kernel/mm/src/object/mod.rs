@@ -140,8 +140,8 @@ impl<M: Machine> Object<M> {
         self.len() == 0
     }
 
-    /// Changes the size; pages past it are dropped (the caller zaps mappings with
-    /// `AddressSpace::zap_object`), the tail of the last page is zeroed.
+    /// Changes the size; pages past it are dropped (mappings stay: [`Self::truncate`]
+    /// unmaps them, too), the tail of the last page is zeroed.
     pub fn set_len(&self, len: u64) {
         while !self.set_len_step(len) {}
     }

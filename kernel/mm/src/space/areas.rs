@@ -55,6 +55,7 @@ impl<M: Machine> AddressSpace<M> {
             if let Ok(areas) = self.areas() {
                 return areas;
             }
+            // A thread that ends does not sleep until another change has ended.
             self.mm.machine().breathe();
         }
     }

@@ -95,9 +95,9 @@ impl<M: Machine> Mm<M> {
                 let space = space.downcast().expect("all are of this machine");
                 return Some(Handle(space));
             }
-            let is_settled = || !matches!(self.space_of(key), Some(None));
+            let mut is_settled = || !matches!(self.space_of(key), Some(None));
             // A thread that is to end completes what it has begun.
-            if !self.machine().wait(&mut || is_settled()) {
+            if !self.machine().wait(&mut is_settled) {
                 self.machine().breathe();
             }
         }
@@ -106,8 +106,17 @@ impl<M: Machine> Mm<M> {
     /// Calls `f` with each address space in the order of their keys, so also with those that are
     /// made meanwhile. In steps: the caller holds no lock.
     pub fn for_each_space(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
+        self.visit(|key| self.key_after(key), f);
+    }
+
+    /// Calls `f` with the spaces of the keys that `next` says, each after the one before.
+    fn visit(
+        &self,
+        next: impl Fn(SpaceKey) -> Option<SpaceKey>,
+        f: &mut dyn FnMut(&AddressSpace<M>),
+    ) {
         let mut at = SpaceKey::NONE;
-        while let Some(key) = self.key_after(at) {
+        while let Some(key) = next(at) {
             if let Some(space) = self.space(key) {
                 f(&space);
             }
@@ -131,13 +140,6 @@ impl<M: Machine> AddressSpace<M> {
 impl<M: Machine> Object<M> {
     /// Calls `f` with each address space that may map its pages, as [`Mm::for_each_space`].
     pub fn for_each_mapper(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
-        let mut at = SpaceKey::NONE;
-        while let Some(key) = self.mapper_after(at) {
-            if let Some(space) = self.mm().space(key) {
-                f(&space);
-            }
-            self.mm().machine().breathe();
-            at = key;
-        }
+        self.mm().visit(|key| self.mapper_after(key), f);
     }
 }

@@ -29,13 +29,8 @@ impl<M: Machine> AddressSpace<M> {
         removed.map(drop).map_err(Error::from)
     }
 
-    /// Unmaps the object's pages from page `from` on, private copies included (truncate).
-    pub fn zap_object(&self, object: &Arc<Object<M>>, from: u64) {
-        self.zap_object_range(object, from, u64::MAX, false);
-    }
-
     /// Unmaps the object's pages `from..end`; with `keep_copies`, private copies stay (hole punch).
-    pub fn zap_object_range(
+    pub(super) fn zap_object_range(
         &self,
         object: &Arc<Object<M>>,
         from: u64,

@@ -95,13 +95,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Ends all registrations with a monitor that is no more. Always completes.
     pub fn userfault_forget(&self, monitor: u16) {
-        let mut areas = loop {
-            if let Ok(areas) = self.areas() {
-                break areas;
-            }
-            // A thread that ends does not sleep until another change has ended.
-            self.mm.machine().breathe();
-        };
+        let mut areas = self.areas_at_last();
         let (mut at, mut budget) = (VirtAddr(0), Budget::step(&self.mm));
         while let Some(slot) = areas.vmas.from(at) {
             let vma = areas.vmas.get(slot);

@@ -91,6 +91,9 @@ events! {
     HugeZeroAlloc = "thp_zero_page_alloc";
     /// Stacks that grew.
     StackGrown = "stack_expansions";
+    /// Now: pages of private writable mappings, and those of shared anonymous memory that are not
+    /// there. With the pages of objects that is Committed_AS.
+    Charged = "pages_charged";
 }
 
 const COUNT: usize = NAMES.len();
@@ -136,6 +139,10 @@ impl Stats {
     /// How many page tables are in limbo; exact while nothing changes.
     pub(crate) fn limbo(&self) -> i64 {
         self.sum(Event::TableLimbo as usize)
+    }
+    /// Pages that are promised and are no pages of objects; exact while nothing changes.
+    pub(crate) fn charged(&self) -> i64 {
+        self.sum(Event::Charged as usize)
     }
     fn sum(&self, event: usize) -> i64 {
         self.cpus[..self.count]

@@ -138,7 +138,7 @@ fn build(
         return Err(Errno::E2BIG.into());
     }
     let space = Space::new(mm())?;
-    space.set_limits(limits.for_space());
+    space.set_limits(process.space_limits());
     process.space.with(|old| {
         space.change_thp_permit(|_| old.thp_permit());
         space.inherit_mdwe(old);

@@ -48,30 +48,11 @@ pub(super) fn refuse<T>(
     let refused = pages
         .get(&n)
         .is_some_and(|page| is_refused(cpu, page.prot, write));
-    match expected {
-        Ok(_) if refused => Err(Resolution::Denied),
-        other => other,
+    match refused {
+        // Before a page is made, or asked for.
+        true => Err(Resolution::Denied),
+        false => expected,
     }
-}
-
-/// Whether the step is a write that a key refuses after the fault has made what it needs, if
-/// nothing was mapped: the model does not know whether that is so, and whether there is a copy
-/// then.
-pub(super) fn may_copy_in_vain<F: PteFormat>(
-    process: &Option<(Process<F>, Model)>,
-    step: &Step,
-) -> bool {
-    let (Step::Store(_, cpu, n, _) | Step::Poke(_, cpu, n, _)) = *step else {
-        return false;
-    };
-    let page = process.as_ref().and_then(|(_, model)| model.pages.get(&n));
-    page.is_some_and(|page| {
-        let known = matches!(
-            page.backing,
-            Backed::Anon(_) | Backed::Private(_, _, Some(_))
-        ) && page.protected == Some(false);
-        is_refused(cpu, page.prot, true) && !known
-    })
 }
 
 impl<F: PteFormat> Bench<F> {

@@ -253,9 +253,6 @@ impl<F: PteFormat> Bench<F> {
         if matches!(*step, Step::Poke(_, _, _, sub) if sub == self.known()) {
             return;
         }
-        if keys::may_copy_in_vain(&self.processes[p], step) {
-            return;
-        }
         // What grows stays grown, whether the access is allowed or not.
         if let (Some((_, model)), Some(n)) = (&mut self.processes[p], step.page()) {
             model.grow_stack(n);

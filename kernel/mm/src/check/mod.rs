@@ -40,6 +40,8 @@ struct Tally<'a, M: Machine> {
     said: BTreeSet<SpaceKey>,
     /// Huge pages that objects have reserved, by their order.
     claims: [u64; buddy::ORDERS],
+    /// Promised pages that are no pages of objects.
+    charged: u64,
     /// Whether these are all objects.
     all_objects: bool,
 }
@@ -72,6 +74,7 @@ pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
         keys: BTreeSet::new(),
         said: BTreeSet::new(),
         claims: [0; buddy::ORDERS],
+        charged: 0,
         all_objects: objects.is_some(),
     };
     for object in objects.unwrap_or_default() {
@@ -130,6 +133,7 @@ impl<M: Machine> Tally<'_, M> {
             let next = |key: &SpaceKey| object.mapper_after(*key);
             let mappers = core::iter::successors(next(&SpaceKey::NONE), next);
             self.said.extend(mappers);
+            self.charged += object.unfilled();
             if let Some(order) = object.huge_order() {
                 self.claims[usize::from(order.0)] += object.claims();
             }
@@ -145,6 +149,9 @@ impl<M: Machine> Tally<'_, M> {
 
     fn space(&mut self, inner: &Inner<M>, owner: &Owner, key: SpaceKey) {
         inner.vmas.validate();
+        let charged = inner.vmas.figures().charged;
+        assert_eq!(inner.charged, charged, "promised pages of a space");
+        self.charged += charged;
         let sealed = inner
             .vmas
             .iter()

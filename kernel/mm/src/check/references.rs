@@ -80,6 +80,10 @@ impl<M: Machine> Tally<'_, M> {
             assert_eq!(counted, *sharers, "sharers of {table:?}");
         }
         assert_eq!(self.mm.limbo(), 0, "page tables in limbo");
+        if self.all_objects {
+            let known = self.mm.charged();
+            assert_eq!(known, self.charged as i64, "promised pages");
+        }
         // Of pages whose object is not known: its reference, if it still has the page, and pins.
         let (mut pins, mut unknown) = (0, 0);
         for (pfn, meta) in self.mm.frames().iter() {

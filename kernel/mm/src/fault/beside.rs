@@ -18,6 +18,7 @@
 use super::Access;
 use super::cow::reuse_single;
 use super::fresh::{fill, zeroed};
+use super::keys::refused_if_there;
 use super::resolve::{Fault, Stop, allowed, attrs};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr};
 use crate::arch::{Level, Machine};
@@ -57,6 +58,9 @@ impl<M: Machine> Reading<'_, M> {
         };
         let first = access == Access::Write && !vma.has_anon;
         if first || !only_entries(vma) || !allowed(vma, access, false) {
+            return false;
+        }
+        if refused_if_there(&self.space.mm, vma, access) {
             return false;
         }
         let va = addr.align_down(PAGE_SIZE);

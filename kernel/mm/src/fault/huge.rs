@@ -13,6 +13,7 @@ use crate::object::{Below, Object};
 use crate::space::gathered;
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf};
+use crate::vma::VmaFlags;
 use alloc::sync::Arc;
 
 /// How a huge page is mapped that was not there.
@@ -45,6 +46,9 @@ impl<M: Machine> Fault<'_, M> {
             true => object
                 .huge_page(index)?
                 .ok_or_else(|| absent(&object, index))?,
+            false if self.vma.flags.contains(VmaFlags::HUGE_LOST) => {
+                return Err(Resolution::Bus.into());
+            }
             false => match object.below(index) {
                 Below::HwPoison => return Err(Resolution::Poisoned(order).into()),
                 Below::End => return Err(Resolution::Bus.into()),

@@ -2,6 +2,7 @@
 
 use super::cow::reuse_single;
 use super::fresh::{Wants, supply, supply_here};
+use super::keys::refused_if_there;
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
@@ -173,6 +174,9 @@ fn attempt_here<M: Machine>(
         Some(slot) => slot,
         None => super::stack::grow(locked, addr)?,
     };
+    if tried && refused_if_there(&space.mm, locked.vmas.get(slot), access) {
+        return Err(locked.refused(Resolution::Denied));
+    }
     if locked.vmas.get(slot).flags.intersects(VmaFlags::MARKED) && !unmarked {
         return Err(Resolution::Asks);
     }

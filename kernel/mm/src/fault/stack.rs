@@ -42,7 +42,9 @@ fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot>
             return None;
         }
     }
-    if vma.flags.contains(VmaFlags::LOCKED) && !inner.may_lock(more) {
+    if vma.flags.contains(VmaFlags::LOCKED) && !inner.may_lock(more)
+        || inner.may_commit(more, vma).is_err()
+    {
         return None;
     }
     if vma.anon_vma.is_none() {
@@ -50,6 +52,8 @@ fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot>
     }
     inner.vmas.extend_down(slot, start);
     inner.note_total();
-    inner.mm().count(Event::StackGrown, 1);
+    let mm = inner.mm();
+    inner.settle_charge(mm);
+    mm.count(Event::StackGrown, 1);
     Some(slot)
 }

@@ -9,6 +9,7 @@ mod hwpoison;
 mod inspect;
 mod loaded;
 mod long_term;
+mod overcommit;
 mod poison;
 mod spaces;
 mod zero;
@@ -18,6 +19,7 @@ pub(crate) use deferred::Queued;
 pub use inspect::FrameInfo;
 pub use loaded::Loaded;
 pub(crate) use long_term::LongTerm;
+pub use overcommit::{Overcommit, Policy};
 pub use spaces::SpaceKey;
 
 use crate::addr::{Order, Pfn, PfnRange};
@@ -61,6 +63,7 @@ pub struct Mm<M: Machine> {
     pins: AtomicU64,
     /// Frames out of use, or to be.
     hwpoisoned: AtomicU64,
+    overcommit: Overcommit,
     // Each some hundred bytes: behind a pointer, all other words are near the first.
     hugetlb: Pools,
     spaces: Box<Spaces>,
@@ -141,6 +144,7 @@ impl<M: Machine> Mm<M> {
             switches,
             pins: AtomicU64::new(0),
             hwpoisoned: AtomicU64::new(0),
+            overcommit: Overcommit::default(),
             hugetlb: Pools::new::<M::Pte>(),
             spaces: Box::new(Spaces::new()),
             asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),

@@ -78,7 +78,7 @@ impl<M: Machine> Object<M> {
         // For the nodes of the map, which cannot fail: of the pages that are there there are some.
         fallible::check()?;
         let more = range.end - range.start - there;
-        if self.pool.as_ref().is_some_and(|pool| !pool.take(more)) {
+        if !self.enter_pool(more) {
             return Err(OutOfMemory);
         }
         self.mm.frames().get(head).set_refs(PMD_ORDER.pages());

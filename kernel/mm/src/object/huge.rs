@@ -48,7 +48,7 @@ impl<M: Machine> Object<M> {
     /// An empty object of huge pages; `limit` is in single pages.
     pub fn huge(mm: &Arc<Mm<M>>, order: Order, limit: Option<Arc<PagePool>>) -> Arc<Self> {
         let private = None;
-        Object::with(mm, limit, Some(Huge { order, private }), true)
+        Arc::new(Object::with(mm, limit, Some(Huge { order, private }), true))
     }
     /// The object of a private mapping of huge pages, by the space with this root table.
     pub fn huge_private(
@@ -59,7 +59,7 @@ impl<M: Machine> Object<M> {
     ) -> Arc<Self> {
         let limit = below.as_ref().and_then(|below| below.pool.clone());
         let private = Some(Private { below, owner });
-        Object::with(mm, limit, Some(Huge { order, private }), true)
+        Arc::new(Object::with(mm, limit, Some(Huge { order, private }), true))
     }
     /// The order of its pages, if they are huge ones.
     #[inline]
@@ -88,7 +88,7 @@ impl<M: Machine> Object<M> {
             inner.pages.range(range.clone()).count() + inner.claims.range(range.clone()).count();
         let more = range.end - range.start - known as u64;
         let charge = more << self.order().0;
-        if self.pool.as_ref().is_some_and(|pool| !pool.take(charge)) {
+        if !self.enter_pool(charge) {
             return Err(OutOfMemory);
         }
         let reserved = self.mm.reserve_huge(self.order(), more);
@@ -123,7 +123,7 @@ impl<M: Machine> Object<M> {
             self.unclaim(&mut self.inner.lock(), range);
         }
     }
-    pub(super) fn is_owned_by(&self, owner: Pfn) -> bool {
+    pub(crate) fn is_owned_by(&self, owner: Pfn) -> bool {
         let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
         private.is_some_and(|private| private.owner == owner)
     }
@@ -164,12 +164,7 @@ impl<M: Machine> Object<M> {
         kind: Kind,
     ) -> Result<Pfn, OutOfMemory> {
         let (order, claimed) = (huge.order, use_claim && inner.claims.remove(&index));
-        if !claimed
-            && self
-                .pool
-                .as_ref()
-                .is_some_and(|pool| !pool.take(order.pages()))
-        {
+        if !claimed && !self.enter_pool(order.pages()) {
             return Err(OutOfMemory);
         }
         let taken = self.mm.take_huge(order, kind, claimed);
@@ -241,12 +236,11 @@ impl<M: Machine> Object<M> {
     pub(crate) fn take_back(&self, index: u64, who: Pfn, page: Pfn) {
         let (order, index) = (self.order(), index >> self.order().0);
         let mut inner = self.inner.lock();
-        let charge = |pool: &Arc<PagePool>| pool.take(order.pages());
         let reserves = self.is_owned_by(who)
             && !inner.claims.contains(&index)
             // For the node of the set, which cannot fail.
             && fallible::check().is_ok()
-            && self.pool.as_ref().is_none_or(charge);
+            && self.enter_pool(order.pages());
         if !reserves {
             drop(inner);
             if self.mm.sub_plain(page, order) {

@@ -91,7 +91,7 @@ impl<M: Machine> Object<M> {
         order: Order,
     ) -> Result<(), OutOfMemory> {
         let pages = order.pages();
-        if self.pool.as_ref().is_some_and(|pool| !pool.take(pages)) {
+        if !self.enter_pool(pages) {
             self.mm.count_folios(order, Stat::ShmemFallbackCharge, 1);
             return Err(OutOfMemory);
         }

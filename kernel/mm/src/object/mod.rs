@@ -7,6 +7,7 @@ mod hwpoison;
 mod large;
 mod mapping;
 mod pool;
+mod seek;
 mod unmapped;
 
 pub use mapping::Mapping;
@@ -67,6 +68,8 @@ pub struct Object<M: Machine> {
     huge: Option<Huge<M>>,
     /// Of no file system that the user mounts (Linux: shm_mnt).
     internal: bool,
+    /// Pages that were promised when it was made; they need not be when they come.
+    promised: u64,
     mappers: Mappers,
     inner: Lock<ObjectPages, { rank::OBJECT }>,
 }
@@ -92,23 +95,37 @@ impl<M: Machine> Object<M> {
     }
     /// An empty object whose pages are limited by a pool.
     pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>) -> Arc<Self> {
-        Object::with(mm, pool, None, true)
+        Arc::new(Object::with(mm, pool, None, true))
+    }
+    /// Zeros of this length, all of which are promised: a shared anonymous mapping, a segment of
+    /// shared memory.
+    pub fn promised(mm: &Arc<Mm<M>>, len: u64) -> Result<Arc<Self>, OutOfMemory> {
+        let pages = len.div_ceil(PAGE_SIZE);
+        if !mm.may_promise(pages, 0) {
+            return Err(OutOfMemory);
+        }
+        let mut object = Object::with(mm, None, None, true);
+        object.promised = pages;
+        object.inner.get_mut().len = len;
+        mm.charge(pages);
+        Ok(Arc::new(object))
     }
     /// An empty object of a file in a file system, whose pages a pool limits.
     pub fn of_file(mm: &Arc<Mm<M>>, pool: Arc<PagePool>) -> Arc<Self> {
-        Object::with(mm, Some(pool), None, false)
+        Arc::new(Object::with(mm, Some(pool), None, false))
     }
     fn with(
         mm: &Arc<Mm<M>>,
         pool: Option<Arc<PagePool>>,
         huge: Option<Huge<M>>,
         internal: bool,
-    ) -> Arc<Self> {
-        Arc::new(Object {
+    ) -> Self {
+        Object {
             mm: mm.clone(),
             pool,
             huge,
             internal,
+            promised: 0,
             mappers: Mappers::new(),
             inner: Lock::new(ObjectPages {
                 len: 0,
@@ -118,7 +135,7 @@ impl<M: Machine> Object<M> {
                 has_large: false,
                 monitored: false,
             }),
-        })
+        }
     }
     /// The order of its pages.
     #[inline]
@@ -400,7 +417,7 @@ impl<M: Machine> Object<M> {
         // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very
         // many pages.
         fallible::check()?;
-        if self.pool.as_ref().is_some_and(|pool| !pool.take(1)) {
+        if !self.enter_pool(1) {
             return Ok(None);
         }
         let folio = Folio::object(&self.mm, unfilled).inspect_err(|_| self.left_pool(1))?;
@@ -409,9 +426,31 @@ impl<M: Machine> Object<M> {
         Ok(Some(pfn))
     }
 
+    /// Counts pages that come; `false`: its pool is used up, or they may not be promised.
+    fn enter_pool(&self, pages: u64) -> bool {
+        if self.promised != 0 {
+            // The pages of objects count for themselves.
+            self.mm.charge(pages.wrapping_neg());
+            return true;
+        }
+        let is_huge = self.huge.is_some();
+        (is_huge || self.mm.may_promise(pages, 0))
+            && self.pool.as_ref().is_none_or(|pool| pool.take(pages))
+    }
+    /// Counts pages that have gone.
     fn left_pool(&self, pages: u64) {
+        if self.promised != 0 {
+            self.mm.charge(pages);
+        }
         if let Some(pool) = &self.pool {
             pool.give(pages);
+        }
+    }
+    /// Pages that are promised and not there, for [`crate::check`].
+    pub fn unfilled(&self) -> u64 {
+        match self.promised {
+            0 => 0,
+            promised => promised - self.pages(),
         }
     }
 
@@ -448,6 +487,9 @@ impl<M: Machine> Drop for Object<M> {
         self.drop_pages(pages.into_values());
         if self.huge.is_none() {
             self.left_pool(lost);
+        }
+        if self.promised != 0 {
+            self.mm.charge(self.promised.wrapping_neg());
         }
         if !mutant::on(Mutant::KeepReservations) {
             self.drop_claims(claims.len() as u64);

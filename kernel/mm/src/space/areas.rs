@@ -34,8 +34,9 @@ impl<M: Machine> AddressSpace<M> {
     #[inline(always)]
     pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
         loop {
-            let locked = self.lock();
+            let mut locked = self.lock();
             if !locked.claimed {
+                locked.vmas.most = self.mm.overcommit().areas();
                 return Ok(Areas {
                     space: self,
                     locked: Some(locked),
@@ -160,11 +161,13 @@ const HELD: &str = "the lock is held but in a pause";
 impl<M: Machine> Drop for Areas<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        if self.claimed
-            && let Some(mut locked) = self.locked.take()
-        {
+        let Some(locked) = &mut self.locked else {
+            return;
+        };
+        locked.inner.settle_charge(&self.space.mm);
+        if self.claimed {
             locked.claimed = false;
-            drop(locked);
+            self.locked = None;
             self.space.mm.machine().wake();
         }
     }

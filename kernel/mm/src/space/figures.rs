@@ -3,6 +3,7 @@
 use super::{Error, Inner, Locked};
 use crate::addr::PAGE_SIZE;
 use crate::arch::Machine;
+use crate::manager::Mm;
 use crate::table::Zap;
 use crate::vma::{Backing, Vma, VmaFlags};
 
@@ -71,10 +72,18 @@ impl<M: Machine> Locked<'_, M> {
         self.may_expand(pages - replaced, vma)?;
         self.may_commit(pages, vma)
     }
-    /// Refuses more than all memory (vm.overcommit_memory 0, proc(5)) in a VMA like this one.
+    /// Whether `pages` more may be promised in a VMA like this one (vm.overcommit_memory, proc(5)).
     pub(crate) fn may_commit(&self, pages: u64, vma: &Vma<M>) -> Result<(), Error> {
-        let too_much = vma.is_accountable() && pages > self.mm().total_frames();
-        if too_much { Err(Error::NoMem) } else { Ok(()) }
+        match !vma.is_accountable() || self.may_promise(pages) {
+            true => Ok(()),
+            false => Err(Error::NoMem),
+        }
+    }
+    /// Whether `pages` more may be promised, with what this verb has changed so far.
+    #[inline]
+    pub(crate) fn may_promise(&self, pages: u64) -> bool {
+        let open = self.vmas.figures().charged.wrapping_sub(self.charged);
+        self.mm().may_promise(pages, open as i64)
     }
 }
 
@@ -98,6 +107,15 @@ impl<M: Machine> Inner<M> {
     pub(crate) fn may_lock(&self, pages: u64) -> bool {
         let limit = self.limits.memlock;
         limit == u64::MAX || bytes(self.vmas.figures().locked + pages) <= limit
+    }
+    /// Tells the memory manager how many pages are promised here now.
+    #[inline]
+    pub(crate) fn settle_charge(&mut self, mm: &Mm<M>) {
+        let now = self.vmas.figures().charged;
+        if now != self.charged {
+            mm.charge(now.wrapping_sub(self.charged));
+            self.charged = now;
+        }
     }
     /// Updates the peak of mapped pages.
     pub(crate) fn note_total(&mut self) {

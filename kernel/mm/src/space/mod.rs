@@ -58,6 +58,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) limits: Limits,
     pub(crate) rss: Rss,
     pub(crate) peak_total: u64,
+    /// Promised pages that the memory manager knows of ([`Inner::settle_charge`]).
+    pub(crate) charged: u64,
     pub(crate) mmap_top: VirtAddr,
     pub(crate) brk_start: VirtAddr,
     pub(crate) brk: VirtAddr,
@@ -96,6 +98,7 @@ impl<M: Machine> AddressSpace<M> {
             limits: Limits::NONE,
             rss: Rss::default(),
             peak_total: 0,
+            charged: 0,
             mmap_top: VirtAddr(M::Pte::USER_END.0),
             brk_start: VirtAddr(0),
             brk: VirtAddr(0),
@@ -191,6 +194,7 @@ impl<M: Machine> AddressSpace<M> {
             self.mm.machine().breathe();
         }
         self.inner.get_mut().vmas = VmaTree::default();
+        self.inner.get_mut().settle_charge(&self.mm);
     }
 
     /// Unmaps all pages, with a pause between two steps.

@@ -25,7 +25,7 @@ impl<M: Machine> AddressSpace<M> {
     /// madvise(2). EINVAL: misaligned, or advice that does not suit the mapping; ENOMEM: a hole
     /// (the rest is advised, as in Linux); EFAULT: populate met a bus error or a guard; EACCES:
     /// MADV_REMOVE of memory that is not shared or could not be made writable; EPERM: it would
-    /// discard what is sealed.
+    /// discard what is sealed; EAGAIN: too many VMAs.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE)
             || matches!(
@@ -193,6 +193,9 @@ impl<M: Machine> Areas<'_, M> {
             return all_of_it(self.pages_of(range, |_| true) == range.pages());
         };
         self.check_cut(range)?;
+        if !self.vmas.may_cut(range) {
+            return Err(Error::Again);
+        }
         self.vmas.reserve_update(range)?;
         self.split_ends(range)?;
         let (mut pages, mut refused) = (0, None);

@@ -72,7 +72,7 @@ impl<M: Machine> Locked<'_, M> {
         let (prot, flags) = (Prot::READ | Prot::WRITE, VmaFlags::ACCOUNT | self.future);
         let vma = Vma::new(range, prot, flags, Backing::Anon);
         self.may_map(&vma, 0).ok()?;
-        self.vmas.reserve(1).ok()?;
+        self.vmas.reserve_take(range, 1).ok()?;
         self.vmas.insert(vma);
         self.note_total();
         Some(())

@@ -2,7 +2,7 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::manager::{OutOfMemory, SpaceKey};
+use crate::manager::{OutOfMemory, Policy, SpaceKey};
 use crate::mutant::{self, Mutant};
 use crate::space::{AREAS, AddressSpace, Areas, Error, Handle, Inner};
 use crate::stat::Event;
@@ -33,6 +33,11 @@ impl<M: Machine> AddressSpace<M> {
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
     let mut vmas = copy_areas(parent, child.key, child.inner.get_mut())?;
+    // With another policy each area is as much as it was when it was mapped.
+    let never = parent.mm().overcommit().policy() == Policy::Never;
+    if never && !parent.may_promise(vmas.figures().charged) {
+        return Err(Error::NoMem);
+    }
     let mut gather = parent.gather();
     let mut copying = Copying {
         budget: Budget::step(parent.mm()),
@@ -50,6 +55,7 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
     let child = child.inner.get_mut();
     child.vmas = vmas;
     child.note_total();
+    child.settle_charge(parent.mm());
     copied
 }
 

@@ -1,15 +1,86 @@
 //! Areas of huge pages ([`crate::hugetlb`]): their reservations, and what verbs refuse there.
 
-use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::Machine;
+use crate::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
-use crate::space::{Advice, Error, Locked};
+use crate::object::Object;
+use crate::space::{AddressSpace, Advice, Error, Locked};
 use crate::table::Budget;
 use crate::vma::{Slot, Taken, Vma, VmaFlags};
+use alloc::sync::Arc;
+
+impl<M: Machine> AddressSpace<M> {
+    /// Takes the private huge page at `addr` away from the children that have it too, if this space
+    /// has it reserved: its owner's write is not to fail for a fork (Linux: HPAGE_RESV_OWNER).
+    /// Returns whether one had it. The caller holds no lock.
+    #[cold]
+    pub(crate) fn take_huge_back(&self, addr: VirtAddr) -> bool {
+        let Some((object, index)) = self.reserved_huge(addr) else {
+            return false;
+        };
+        let mut taken = false;
+        object.for_each_mapper(&mut |space| {
+            if space.key != self.key {
+                taken |= space.lose_huge(&object, index);
+            }
+        });
+        taken
+    }
+
+    /// The object and the index of the private huge page at `addr`, if this space has it reserved.
+    fn reserved_huge(&self, addr: VirtAddr) -> Option<(Arc<Object<M>>, u64)> {
+        let inner = self.lock();
+        let vma = inner.vmas.get(inner.vmas.find(addr)?);
+        let others = VmaFlags::SHARED | VmaFlags::NORESERVE;
+        let size = vma.huge_order().filter(|_| !vma.flags.intersects(others))?;
+        let (object, index) = vma.object_page(addr.align_down(size.bytes()))?;
+        object
+            .is_owned_by(self.root())
+            .then(|| (object.clone(), index))
+    }
+
+    /// Unmaps the huge page `index` of an object wherever it is mapped here; what is not there in
+    /// these areas is SIGBUS from now on. Returns whether it was mapped.
+    fn lose_huge(&self, object: &Arc<Object<M>>, index: u64) -> bool {
+        let (mut areas, mut lost) = (self.areas_at_last(), false);
+        let all = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        areas.in_parts(all, |inner, part| {
+            while let Some(page) = inner.mapped_huge(part, object, index) {
+                inner.lose_huge_page(page);
+                lost = true;
+            }
+            true
+        });
+        lost
+    }
+}
 
 impl<M: Machine> Locked<'_, M> {
+    /// Where the huge page `index` of an object is mapped in `part`.
+    fn mapped_huge(
+        &self,
+        part: VirtRange,
+        object: &Arc<Object<M>>,
+        index: u64,
+    ) -> Option<VirtRange> {
+        let areas = self.vmas.iter_in(part);
+        let mut pages = areas.filter_map(|vma| vma.huge_page_of(object, index));
+        pages.find(|page| self.root().first_used(*page).is_some())
+    }
+    /// Unmaps a huge page, which does not come back.
+    fn lose_huge_page(&mut self, page: VirtRange) {
+        let lost = |vma: &mut Vma<M>| vma.flags |= VmaFlags::HUGE_LOST;
+        self.vmas.change(page.start, lost);
+        if let Some(slot) = self.vmas.find(page.start) {
+            let vma = self.vmas.get(slot).clone();
+            let mut gather = self.gather();
+            let mut all = Budget::UNLIMITED;
+            self.zap(&vma, page, &mut gather, &mut all);
+            gather.finish();
+        }
+    }
     /// EINVAL if an end of `range` lies in a huge page.
     #[inline(always)]
     pub(super) fn check_cut(&self, range: VirtRange) -> Result<(), Error> {
@@ -125,6 +196,15 @@ impl<M: Machine> Locked<'_, M> {
 }
 
 impl<M: Machine> Vma<M> {
+    /// Where the huge page `index` of an object is in an area of it.
+    fn huge_page_of(&self, object: &Arc<Object<M>>, index: u64) -> Option<VirtRange> {
+        let (own, first) = self.object_page(self.range.start)?;
+        let pages = index.checked_sub(first)?;
+        let start = self.range.start + (pages << PAGE_SHIFT);
+        let is_in = Arc::ptr_eq(own, object) && start < self.range.end;
+        let size = self.huge_order().filter(|_| is_in)?;
+        Some(VirtRange::new(start, start + size.bytes()))
+    }
     /// Reserves its pages, unless it is MAP_NORESERVE.
     #[cold]
     pub(super) fn claim_huge(&self) -> Result<(), OutOfMemory> {

@@ -123,7 +123,9 @@ impl<M: Machine> Areas<'_, M> {
                 let mut writable = vma.clone();
                 writable.prot = prot;
                 self.may_add_data(part.pages(), &writable)?;
-                self.may_commit(part.pages(), &writable)?;
+                if !vma.flags.contains(VmaFlags::ACCOUNT) {
+                    self.may_commit(part.pages(), &writable)?;
+                }
             }
             let populates = locked.is_some_and(|locked| locked.end == part.end);
             let shared = vma.shared();

@@ -16,6 +16,8 @@ pub struct Figures {
     pub exec: u64,
     /// Locked (VmLck).
     pub locked: u64,
+    /// Promised: private and writable, or written once ([`VmaFlags::ACCOUNT`]).
+    pub charged: u64,
 }
 
 impl Figures {
@@ -35,6 +37,9 @@ impl Figures {
         change(&mut self.total);
         if vma.is_data() {
             change(&mut self.data);
+        }
+        if vma.flags.contains(VmaFlags::ACCOUNT) {
+            change(&mut self.charged);
         }
         if vma.prot.contains(Prot::EXEC)
             && matches!(vma.backing, Backing::Object { file: Some(_), .. })

@@ -12,8 +12,8 @@ use crate::arch::Machine;
 use crate::manager::OutOfMemory;
 use core::borrow::Borrow;
 
-/// How many VMAs an address space may have (Linux's default of vm.max_map_count; one mmap more is
-/// let through, as there).
+/// How many VMAs an address space may have unless told otherwise (Linux's default of
+/// vm.max_map_count; one mmap more is let through, as there).
 pub const MAX_VMAS: usize = 65530;
 
 /// VMAs that do not overlap, sorted.
@@ -22,6 +22,8 @@ pub struct VmaTree<M: Machine> {
     pub(super) figures: Figures,
     /// The number of histories of private pages so far: the id of the next.
     histories: u64,
+    /// How many VMAs there may be (vm.max_map_count).
+    pub most: usize,
 }
 
 impl<M: Machine> Default for VmaTree<M> {
@@ -31,6 +33,7 @@ impl<M: Machine> Default for VmaTree<M> {
             store: VmaStore::new(),
             figures: Figures::default(),
             histories: 0,
+            most: MAX_VMAS,
         }
     }
 }
@@ -38,21 +41,28 @@ impl<M: Machine> Default for VmaTree<M> {
 impl<M: Machine> VmaTree<M> {
     /// Makes room for `n` more VMAs, so that what follows cannot fail.
     pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
-        self.limit(self.len() + n <= MAX_VMAS)?;
+        self.limit(self.len() + n <= self.most)?;
         self.store.reserve(n)
     }
-    /// Makes room for an [`Self::update`] of `range`.
+    /// Makes room for an [`Self::update`] of `range`. Nothing is in its way where no VMA is cut.
     pub fn reserve_update(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
-        // Fast path: the lookups only matter near the limit.
-        let fits = self.len() + 2 <= MAX_VMAS || self.len() + self.cuts(range) <= MAX_VMAS;
-        self.limit(fits)?;
+        self.limit(self.may_cut(range))?;
         self.store.reserve(2)
+    }
+    /// Whether VMAs may be cut at the ends of `range`.
+    #[inline]
+    pub fn may_cut(&self, range: VirtRange) -> bool {
+        // Fast path: the lookups only matter near the limit.
+        self.len() + 2 <= self.most || {
+            let cuts = self.cuts(range);
+            cuts == 0 || self.len() + cuts <= self.most
+        }
     }
     /// Makes room for a [`Self::take`] of `range` and `more` VMAs after it. What is taken makes
     /// room too, so a full tree can still be emptied.
     pub fn reserve_take(&mut self, range: VirtRange, more: usize) -> Result<(), OutOfMemory> {
-        self.limit(more == 0 || self.len() <= MAX_VMAS)?;
-        self.limit(self.len() < MAX_VMAS || !self.is_inside_one(range))?;
+        self.limit(more == 0 || self.len() <= self.most)?;
+        self.limit(self.len() < self.most || !self.is_inside_one(range))?;
         self.store.reserve(1 + more)
     }
     fn limit(&self, within: bool) -> Result<(), OutOfMemory> {
@@ -188,6 +198,7 @@ impl<M: Machine> VmaTree<M> {
             store,
             figures,
             histories,
+            ..VmaTree::default()
         })
     }
 

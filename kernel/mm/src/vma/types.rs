@@ -49,8 +49,8 @@ bitflags::bitflags! {
         const HUGEPAGE = 1 << 7;
         /// MADV_NOHUGEPAGE.
         const NOHUGEPAGE = 1 << 8;
-        /// Its pages were checked against all memory when it became private and writable: stays
-        /// when it is read-only again, once written.
+        /// Its pages are promised ([`crate::Overcommit`]), since it became private and writable:
+        /// stays when it is read-only again, once written.
         const ACCOUNT = 1 << 9;
         /// The main stack, shown as [stack].
         const STACK = 1 << 10;
@@ -67,7 +67,7 @@ bitflags::bitflags! {
         /// [`Attrs::TRACKED`] were not written since. Without it all of its pages count as written
         /// (Linux: VM_SOFTDIRTY, the other way round).
         const TRACKED = 1 << 15;
-        /// MAP_NORESERVE: not refused for its size.
+        /// MAP_NORESERVE: nothing is promised.
         const NORESERVE = 1 << 16;
         /// MADV_GUARD_INSTALL was called here, or for what it was joined with: there may be guards
         /// (`table::guard`).
@@ -77,6 +77,9 @@ bitflags::bitflags! {
         /// Of huge pages ([`crate::hugetlb`]): backed by an object of such. It is cut between them
         /// only, and never joined.
         const HUGETLB = 1 << 19;
+        /// Huge pages were taken away for the space that has them reserved: what is not there is
+        /// SIGBUS.
+        const HUGE_LOST = 1 << 20;
         /// UFFDIO_POISON was called here, or for what it was joined with: there may be poison.
         const POISONED = 1 << 23;
         /// UFFDIO_REGISTER_MODE_MISSING: the monitor is asked for what is not there.
@@ -384,16 +387,9 @@ impl<M: Machine> Vma<M> {
         let other = VmaFlags::SHARED | VmaFlags::GROWSDOWN;
         self.prot.contains(Prot::WRITE) && !self.flags.intersects(other)
     }
-    /// Whether it counts against overcommit: private writable, or shared anonymous.
+    /// Whether what is added to it counts as promised.
     pub fn is_accountable(&self) -> bool {
-        let counts = match self.shared() {
-            true => matches!(self.backing, Backing::Object { file: None, .. }),
-            false => self.prot.contains(Prot::WRITE),
-        };
-        counts
-            && !self
-                .flags
-                .intersects(VmaFlags::NORESERVE | VmaFlags::HUGETLB)
+        Self::accounted(self.prot, self.flags).contains(VmaFlags::ACCOUNT)
     }
     /// The attributes of every entry of the VMA, but for WRITE, ACCESSED and DIRTY, which depend on
     /// the page.

@@ -104,15 +104,12 @@ impl Segment {
         let len = new.len().ok_or(Errno::EINVAL)?;
         let object = match new.huge {
             Some(order) => Object::huge(mm(), order, None),
-            None => Object::new(mm()),
+            None if new.no_reserve => Object::new(mm()),
+            None => Object::promised(mm(), len)?,
         };
         object.set_len(len);
-        let pages = len >> PAGE_SHIFT;
-        match (new.no_reserve, new.huge) {
-            (true, _) => {}
-            (false, Some(_)) => object.claim(0, pages).map_err(|_| Errno::ENOMEM)?,
-            (false, None) if pages > mm().total_frames() => return Err(Errno::ENOMEM),
-            (false, None) => {}
+        if new.huge.is_some() && !new.no_reserve {
+            object.claim(0, len >> PAGE_SHIFT)?;
         }
         let (uid, gid) = creator.credentials(|it| (it.euid(), it.egid()));
         Ok(Segment {

@@ -9,7 +9,7 @@ use crate::base::machine::Space;
 use crate::base::room;
 use crate::base::user_ptr::UserPtr;
 use crate::process::signal::{Handlers, LAST};
-use crate::process::{shm, userfault};
+use crate::process::{pidfd, shm, userfault};
 use crate::sched;
 use crate::sched::wait::Completion;
 use alloc::boxed::Box;
@@ -82,8 +82,10 @@ pub struct CloneRequest {
     pub exit_signal: i32,
     /// Stack pointer of the child; 0 for the parent's.
     pub stack: u64,
-    /// Where CLONE_PARENT_SETTID (and CLONE_PIDFD) writes.
+    /// Where CLONE_PARENT_SETTID writes.
     pub parent_tid: UserPtr<Pid>,
+    /// Where CLONE_PIDFD writes.
+    pub pidfd: UserPtr<i32>,
     /// Where CLONE_CHILD_SETTID and CLONE_CHILD_CLEARTID write.
     pub child_tid: UserPtr<Pid>,
     /// For CLONE_SETTLS.
@@ -108,6 +110,7 @@ impl CloneRequest {
             exit_signal: crate::process::signal::SIGCHLD,
             stack: 0,
             parent_tid: 0.into(),
+            pidfd: 0.into(),
             child_tid: 0.into(),
             tls: 0,
         }
@@ -134,7 +137,7 @@ impl CloneRequest {
             && needs(CloneFlags::THREAD, CloneFlags::SIGHAND)
             && !self.has(NAMESPACES)
             && !(self.has(CloneFlags::PIDFD)
-                && self.has(CloneFlags::THREAD | CloneFlags::PARENT_SETTID))
+                && self.has(CloneFlags::THREAD | CloneFlags::DETACHED))
             && (0..=LAST).contains(&self.exit_signal);
         if ok { Ok(()) } else { Err(Errno::EINVAL) }
     }
@@ -173,6 +176,9 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
         KernelStack::new()?,
     );
     write_numbers(&task, request)?;
+    if request.has(CloneFlags::PIDFD) {
+        write_pidfd(parent, &process, request)?;
+    }
     let vfork = request.has(CloneFlags::VFORK).then(Completion::new);
     task.vfork_done.lock().clone_from(&vfork);
     introduce(parent.process(), &process, &task, request);
@@ -281,6 +287,16 @@ fn write_numbers(child: &Arc<Task>, request: &CloneRequest) -> Result {
         }
     }
     Ok(())
+}
+
+/// CLONE_PIDFD: a descriptor of the child for the caller, which the child does not have.
+fn write_pidfd(caller: &Task, child: &Arc<Process>, request: &CloneRequest) -> Result {
+    let fd = pidfd::open(caller, child.clone(), false)?;
+    let written = request.pidfd.write(&fd.0);
+    if written.is_err() {
+        caller.files().close(fd)?;
+    }
+    written
 }
 
 /// Enters the new thread or process into all lists.

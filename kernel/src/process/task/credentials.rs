@@ -3,6 +3,7 @@
 use super::Process;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use linux_raw_sys::general::CAP_IPC_LOCK;
 
 /// User and group numbers of a process.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +63,12 @@ impl Credentials {
         self.uid[1]
     }
 
+    /// Whether RLIMIT_MEMLOCK does not hold (CAP_IPC_LOCK): root's, as long as it has not given
+    /// that up.
+    pub fn may_lock_memory(&self) -> bool {
+        self.euid() == 0 && self.capabilities.effective & 1 << CAP_IPC_LOCK != 0
+    }
+
     /// Effective group.
     pub fn egid(&self) -> u32 {
         self.gid[1]
@@ -76,6 +83,8 @@ impl Process {
 
     /// Changes the credentials.
     pub fn change_credentials<R>(&self, f: impl FnOnce(&mut Credentials) -> R) -> R {
-        f(&mut self.credentials.lock())
+        let result = f(&mut self.credentials.lock());
+        self.limit_space();
+        result
     }
 }

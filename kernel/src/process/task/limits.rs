@@ -1,6 +1,6 @@
 //! Resource limits, getrlimit(2).
 
-use super::Process;
+use super::{Credentials, Process};
 use crate::base::errno::{Errno, Result};
 
 /// The limits by number, as in `<asm-generic/resource.h>`.
@@ -84,16 +84,6 @@ impl ResourceLimits {
         *limit = (soft, hard);
         Ok(())
     }
-
-    /// What the address space has to know.
-    pub fn for_space(&self) -> mm::Limits {
-        mm::Limits {
-            address_space: self.soft(Resource::AddressSpace),
-            data: self.soft(Resource::Data),
-            stack: self.soft(Resource::Stack),
-            memlock: self.soft(Resource::MemLock),
-        }
-    }
 }
 
 impl Process {
@@ -105,8 +95,27 @@ impl Process {
     /// Changes the limits, and those of the address space.
     pub fn change_limits<R>(&self, change: impl FnOnce(&mut ResourceLimits) -> R) -> R {
         let result = change(&mut self.limits.lock());
-        let limits = self.limits().for_space();
-        self.space.with(|space| space.set_limits(limits));
+        self.limit_space();
         result
+    }
+
+    /// Tells the address space the limits as they are now.
+    pub(super) fn limit_space(&self) {
+        let limits = self.space_limits();
+        self.space.with(|space| space.set_limits(limits));
+    }
+
+    /// What an address space of the process has to know.
+    pub fn space_limits(&self) -> mm::Limits {
+        let limits = self.limits();
+        mm::Limits {
+            address_space: limits.soft(Resource::AddressSpace),
+            data: limits.soft(Resource::Data),
+            stack: limits.soft(Resource::Stack),
+            memlock: match self.credentials(Credentials::may_lock_memory) {
+                true => INFINITY,
+                false => limits.soft(Resource::MemLock),
+            },
+        }
     }
 }

@@ -132,6 +132,19 @@ fn positioned(task: &Task, fd: Fd, position: u64) -> Result<alloc::sync::Arc<Ope
     Ok(file)
 }
 
+/// Where the next data, or the next hole, is of a file that has some before its end.
+fn seek_content(file: &OpenFile, offset: u64, whence: u32) -> Result<u64> {
+    let inode = &file.place.inode;
+    let found = match (inode.object(), whence == c::SEEK_DATA) {
+        (Some(object), true) => object.next_data(offset),
+        (Some(object), false) => object.next_hole(offset),
+        // What has no pages is taken to have no holes, as lseek(2) allows.
+        (None, true) => Some(offset),
+        (None, false) => Some(inode.size()),
+    };
+    found.ok_or(Errno::ENXIO)
+}
+
 /// lseek(2).
 pub fn lseek(task: &Task, fd: Fd, offset: i64, whence: u32) -> Result<u64> {
     let file = usable(task, fd)?;
@@ -143,10 +156,8 @@ pub fn lseek(task: &Task, fd: Fd, offset: i64, whence: u32) -> Result<u64> {
         c::SEEK_SET => Some(offset),
         c::SEEK_CUR => (file.position() as i64).checked_add(offset),
         c::SEEK_END => size.checked_add(offset),
-        // Files are taken to have no holes, as lseek(2) allows.
         c::SEEK_DATA | c::SEEK_HOLE if offset < 0 || offset >= size => return Err(Errno::ENXIO),
-        c::SEEK_DATA => Some(offset),
-        c::SEEK_HOLE => Some(size),
+        c::SEEK_DATA | c::SEEK_HOLE => Some(seek_content(&file, offset as u64, whence)? as i64),
         _ => return Err(Errno::EINVAL),
     };
     if file.place.inode.node().kind == FileKind::Char {

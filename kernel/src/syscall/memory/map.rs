@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use mm::vma::{Backing, Prot, VmaFlags};
-use mm::{MapRequest, Place};
+use mm::{MapRequest, Place, Policy};
 
 bitflags::bitflags! {
     /// MAP_*. Of unknown bits only MAP_SHARED_VALIDATE complains.
@@ -33,13 +33,13 @@ bitflags::bitflags! {
         const EXECUTABLE = abi::MAP_EXECUTABLE;
         /// MAP_LOCKED: as by mlock(2).
         const LOCKED = abi::MAP_LOCKED;
-        /// MAP_NORESERVE: not charged to the commit limit.
+        /// MAP_NORESERVE: not charged to the commit limit, unless vm.overcommit_memory is 2.
         const NORESERVE = abi::MAP_NORESERVE;
         /// MAP_POPULATE: faulted in at once.
         const POPULATE = abi::MAP_POPULATE;
         /// MAP_NONBLOCK: takes MAP_POPULATE back.
         const NONBLOCK = abi::MAP_NONBLOCK;
-        /// MAP_STACK, without effect.
+        /// MAP_STACK: a stack, which gets no huge pages.
         const STACK = abi::MAP_STACK;
         /// MAP_HUGETLB: from a pool of huge pages; the upper bits may say of which size.
         const HUGETLB = abi::MAP_HUGETLB;
@@ -121,13 +121,16 @@ fn map(
         return Err(Errno::EINVAL);
     }
     let (place, prot) = (place(start, flags)?, protection.rights());
+    // Where nothing may be promised too much, nothing is exempt.
+    let never = mm().overcommit().policy() == Policy::Never;
+    let no_reserve = flags.contains(MapFlags::NORESERVE) && !never;
     let (backing, mut vma_flags) = match file {
         None if flags.contains(MapFlags::HUGETLB) => {
             let order = hugefile::size_of(flags.bits()).ok_or(Errno::EINVAL)?;
             let backing = hugefile::zeros(order, shared, len, root(task));
             (backing, VmaFlags::HUGETLB)
         }
-        None => (anonymous(shared, len)?, VmaFlags::empty()),
+        None => (anonymous(shared, len, no_reserve)?, VmaFlags::empty()),
         Some(file) => {
             let writable = prot.contains(Prot::WRITE);
             let mapping = file.mmap(shared, writable, offset)?;
@@ -144,7 +147,9 @@ fn map(
     };
     vma_flags.set(VmaFlags::SHARED, shared);
     vma_flags.set(VmaFlags::GROWSDOWN, flags.contains(MapFlags::GROWSDOWN));
-    vma_flags.set(VmaFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
+    vma_flags.set(VmaFlags::NORESERVE, no_reserve);
+    // A stack is touched at one end (Linux 6.7).
+    vma_flags.set(VmaFlags::NOHUGEPAGE, flags.contains(MapFlags::STACK));
     // Huge pages stay anyway.
     let locks = flags.contains(MapFlags::LOCKED) && !vma_flags.contains(VmaFlags::HUGETLB);
     vma_flags.set(VmaFlags::LOCKED, locks);
@@ -188,11 +193,14 @@ fn root(task: &Task) -> Pfn {
 }
 
 /// Zeros: private, or shared with children through an object.
-fn anonymous(shared: bool, len: u64) -> Result<Backing<Hw>> {
+fn anonymous(shared: bool, len: u64, no_reserve: bool) -> Result<Backing<Hw>> {
     if !shared {
         return Ok(Backing::Anon);
     }
-    let object = Object::new(mm());
+    let object = match no_reserve {
+        true => Object::new(mm()),
+        false => Object::promised(mm(), len)?,
+    };
     object.set_len(len);
     Ok(Backing::Object {
         object: object.into(),

@@ -21,6 +21,7 @@ use crate::process::task::{self, CloneFlags, CloneRequest, Pid, Task};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
+use mm::addr::PAGE_SIZE;
 
 bitflags::bitflags! {
     /// PIDFD_*.
@@ -69,9 +70,15 @@ pub fn clone(task: &Arc<Task>, user: &mut UserContext, args: CloneArguments) -> 
         exit_signal: (args.flags & EXIT_SIGNAL) as i32,
         stack: args.stack,
         parent_tid: args.parent_tid,
+        // One argument for two: not both may be asked for.
+        pidfd: args.parent_tid.field(0),
         child_tid: args.child_tid,
         tls: args.tls,
     };
+    let both = CloneFlags::PIDFD | CloneFlags::PARENT_SETTID;
+    if request.flags.contains(both) {
+        return Err(Errno::EINVAL);
+    }
     start(task, user, &request)
 }
 
@@ -82,15 +89,22 @@ const EXIT_SIGNAL: u32 = abi::CSIGNAL;
 /// set_tid, set_tid_size, cgroup.
 const CLONE_ARGS: usize = abi::CLONE_ARGS_SIZE_VER2 as usize;
 
-/// clone3(2): the first 64 bytes of `struct clone_args`; EINVAL for what comes after unless it is
-/// zero.
+/// clone3(2). E2BIG for bytes past `struct clone_args` that are not zero.
 pub fn clone3(task: &Arc<Task>, user: &mut UserContext, args: UserBytes) -> Result<u64> {
     if args.len < u64::from(abi::CLONE_ARGS_SIZE_VER0) {
         return Err(Errno::EINVAL);
     }
+    if args.len > PAGE_SIZE {
+        return Err(Errno::E2BIG);
+    }
     let mut bytes = [0; CLONE_ARGS];
-    let given = bytes.get_mut(..args.len as usize).ok_or(Errno::E2BIG)?;
-    args.read(given)?;
+    let known = CLONE_ARGS.min(args.len as usize);
+    args.read(&mut bytes[..known])?;
+    for byte in args.elements().skip(known) {
+        if byte.read()? != 0 {
+            return Err(Errno::E2BIG);
+        }
+    }
     let mut fields = [0; CLONE_ARGS / 8];
     for (field, bytes) in fields.iter_mut().zip(bytes.chunks_exact(8)) {
         *field = u64::from_ne_bytes(bytes.try_into().map_err(|_| Errno::EINVAL)?);
@@ -118,15 +132,12 @@ pub fn clone3(task: &Arc<Task>, user: &mut UserContext, args: UserBytes) -> Resu
     {
         return Err(Errno::EINVAL);
     }
-    let written = match flags.contains(CloneFlags::PIDFD) {
-        true => pidfd,
-        false => parent_tid,
-    };
     let request = CloneRequest {
         flags,
         exit_signal: exit_signal as i32,
         stack: stack.wrapping_add(stack_size),
-        parent_tid: written.into(),
+        parent_tid: parent_tid.into(),
+        pidfd: pidfd.into(),
         child_tid: child_tid.into(),
         tls,
     };

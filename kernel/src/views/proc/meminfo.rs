@@ -74,8 +74,8 @@ pub fn show(out: &mut Text) -> Result {
         ("NFS_Unstable", 0),
         ("Bounce", 0),
         ("WritebackTmp", 0),
-        ("CommitLimit", c.total / 2),
-        ("Committed_AS", committed()),
+        ("CommitLimit", mm().commit_limit()),
+        ("Committed_AS", mm().committed()),
         ("VmallocTotal", (64 << 30) / PAGE_SIZE),
         ("VmallocUsed", stacks),
         ("VmallocChunk", 0),
@@ -105,14 +105,4 @@ pub fn show(out: &mut Text) -> Result {
         kb(out, &name, survey::private(order) << order.0);
     }
     Ok(())
-}
-
-/// Pages that processes may write to privately.
-fn committed() -> u64 {
-    let mut pages = 0;
-    task::for_each_space(|space| {
-        let usage = space.usage();
-        pages += usage.mapped.data + usage.mapped.stack;
-    });
-    pages
 }

@@ -13,12 +13,11 @@ use crate::process::{shm, task};
 use crate::syscall;
 use crate::syscall::ENABLE_SOFT_OFFLINE;
 use crate::syscall::system::{self, RELEASE, VERSION};
-use alloc::sync::Arc;
 use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};
 use core::sync::atomic::{AtomicI64, Ordering};
-use mm::MMAP_MIN_ADDR;
 use mm::hugetlb::DEFAULT;
+use mm::{MMAP_MIN_ADDR, Overcommit, Policy};
 
 /// Enters all of them.
 pub fn register(tree: &Tree) {
@@ -40,14 +39,12 @@ pub fn register(tree: &Tree) {
 }
 
 fn virtual_memory(tree: &Tree) {
-    number(tree, "sys/vm/overcommit_memory", 0, 0..=2);
-    number(tree, "sys/vm/overcommit_ratio", 50, 0..=i64::MAX);
-    number(tree, "sys/vm/swappiness", 60, 0..=200);
-    number(tree, "sys/vm/max_map_count", 65530, 0..=i64::from(i32::MAX));
-    number(tree, "sys/vm/panic_on_oom", 0, 0..=2);
-    number(tree, "sys/vm/vfs_cache_pressure", 100, 0..=i64::MAX);
-    number(tree, "sys/vm/dirty_ratio", 20, 0..=100);
-    number(tree, "sys/vm/compaction_proactiveness", 20, 0..=100);
+    overcommit(tree);
+    // What they would tune there is not.
+    constant(tree, "sys/vm/panic_on_oom", 0);
+    constant(tree, "sys/vm/swappiness", 0);
+    constant(tree, "sys/vm/vfs_cache_pressure", 100);
+    constant(tree, "sys/vm/dirty_ratio", 0);
     constant(tree, "sys/vm/mmap_min_addr", MMAP_MIN_ADDR);
     hugetlb(tree);
     setting(
@@ -58,9 +55,56 @@ fn virtual_memory(tree: &Tree) {
     );
     constant(tree, "sys/vm/min_free_kbytes", 4096);
     constant(tree, "sys/vm/unprivileged_userfaultfd", 0);
-    // Nothing is cached that could be dropped, nothing is swapped that could be compacted around.
+    // Nothing is cached that could be dropped.
     action(tree, "sys/vm/drop_caches", 1..=4);
-    action(tree, "sys/vm/compact_memory", 1..=1);
+}
+
+/// How much may be promised, and in how many areas.
+fn overcommit(tree: &Tree) {
+    let settings = || mm().overcommit();
+    tree.knob(
+        "sys/vm/overcommit_memory",
+        move |out| out.is(settings().policy() as u64),
+        move |text| {
+            settings().set_policy(match parse(text, &(0..=2))? {
+                0 => Policy::Heuristic,
+                1 => Policy::Always,
+                _ => Policy::Never,
+            });
+            Ok(())
+        },
+    );
+    measure(
+        tree,
+        "overcommit_ratio",
+        Overcommit::ratio,
+        Overcommit::set_ratio,
+    );
+    measure(
+        tree,
+        "overcommit_kbytes",
+        Overcommit::kbytes,
+        Overcommit::set_kbytes,
+    );
+    measure(
+        tree,
+        "max_map_count",
+        |settings| settings.areas() as u64,
+        |settings, most| settings.set_areas(most as usize),
+    );
+}
+
+/// A number among them.
+fn measure(tree: &Tree, name: &str, get: fn(&Overcommit) -> u64, set: fn(&Overcommit, u64)) {
+    tree.knob(
+        &alloc::format!("sys/vm/{name}"),
+        move |out| out.is(get(mm().overcommit())),
+        move |text| {
+            let number = parse(text, &(0..=i64::from(i32::MAX)))?;
+            set(mm().overcommit(), number as u64);
+            Ok(())
+        },
+    );
 }
 
 /// The pool of the default size.
@@ -158,11 +202,6 @@ fn limit(tree: &Tree, name: &str, most: u64, of: fn(&mut shm::Limits) -> &mut u6
 /// A file that always says the same.
 fn constant(tree: &Tree, path: &str, value: impl Display + Send + Sync + 'static) {
     tree.show(path, move |out: &mut Text| out.is(&value));
-}
-
-/// A number that is remembered; nothing here depends on it.
-fn number(tree: &Tree, path: &str, initial: i64, range: RangeInclusive<i64>) {
-    setting(tree, path, Arc::new(AtomicI64::new(initial)), range);
 }
 
 /// A number that is read and written.

@@ -4,6 +4,7 @@ use userland::sys::fault;
 use userland::sys::mem::{
     ANON, PAGE, RW, load, madvise, mmap, mprotect, mremap, munmap, pagemap, store,
 };
+use userland::sys::proc::{Fork, Status};
 use userland::sys::{Result, call, file, proc};
 use userland::{check, check_eq, check_err};
 
@@ -11,6 +12,7 @@ userland::tests![
     hugetlb_reserves_at_mmap,
     hugetlb_noreserve_meets_sigbus,
     hugetlb_private_after_fork,
+    hugetlb_owner_keeps_its_page,
     hugetlb_shared_with_a_child,
     hugetlb_memfd,
     hugetlb_shm,
@@ -184,12 +186,41 @@ fn hugetlb_private_after_fork() -> Outcome {
             bus(at + size)?;
             Ok(0)
         })?;
-        check_eq!(child, proc::Status::Exited(0));
+        check_eq!(child, Status::Exited(0));
         check_eq!(load(at + 8), 0);
         check_eq!(pool.left()?, (2, 1));
         store(at + size, 1);
         munmap(at, 2 * size)?;
         check_eq!(pool.left()?, (3, 0));
+        Ok(())
+    })
+}
+
+/// What is reserved is the owner's: a write after fork with an empty pool takes the page away from
+/// the child, which never sees other contents.
+fn hugetlb_owner_keeps_its_page() -> Outcome {
+    of_each_size(1, |pool| {
+        let at = pool.map(1, HUGE)?;
+        store(at, 5);
+        let (hear, tell) = file::pipe(0)?;
+        let (seen, sees) = file::pipe(0)?;
+        let Fork::Parent(pid) = proc::fork()? else {
+            let seen = load(at) == 5 && file::write(sees, &[1]) == Ok(1);
+            let told = file::read(hear, &mut [0]) == Ok(1);
+            let lost = bus(at).is_ok() && fault::read(at).is_err();
+            proc::exit_now((seen && told && lost) as i32)
+        };
+        file::read(seen, &mut [0])?;
+        store(at, 6);
+        // The child looks where a page could be had by now.
+        std::fs::write(pool.path("nr_hugepages"), "2")?;
+        file::write(tell, &[1])?;
+        check_eq!(proc::wait_for(pid)?, Status::Exited(1));
+        check_eq!(load(at), 6);
+        munmap(at, pool.size)?;
+        for fd in [hear, tell, seen, sees] {
+            file::close(fd)?;
+        }
         Ok(())
     })
 }
@@ -203,7 +234,7 @@ fn hugetlb_shared_with_a_child() -> Outcome {
             store(at + size, 7);
             Ok(0)
         })?;
-        check_eq!(child, proc::Status::Exited(0));
+        check_eq!(child, Status::Exited(0));
         check_eq!(load(at + size), 7);
         check_eq!(pool.left()?, (1, 1));
         munmap(at, 2 * size)?;

@@ -50,6 +50,7 @@ mod process;
 mod process_memory;
 mod procfs;
 mod procmap;
+mod promises;
 mod protect;
 mod records;
 mod remap;
@@ -57,6 +58,7 @@ mod remap_errors;
 mod robust;
 mod scan;
 mod seal;
+mod settings;
 mod shared;
 mod shm;
 mod signal;
@@ -131,6 +133,7 @@ const FAMILIES: &[&[Test]] = &[
     socket_options::TESTS,
     socket_names::TESTS,
     privileges::TESTS,
+    promises::TESTS,
     posix_timers::TESTS,
     socket_rights::TESTS,
     socket_traffic::TESTS,
@@ -146,6 +149,7 @@ const FAMILIES: &[&[Test]] = &[
     procfs::TESTS,
     records::TESTS,
     machine::TESTS,
+    settings::TESTS,
     pointers::TESTS,
     system::TESTS,
     arguments::TESTS,

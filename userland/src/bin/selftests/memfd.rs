@@ -13,6 +13,7 @@ userland::tests![
     memfd_seal_exec,
     memfd_punch,
     memfd_punch_keeps_copies,
+    memfd_holes_are_found,
 ];
 
 const SHARED: i32 = libc::MAP_SHARED;
@@ -216,4 +217,30 @@ fn memfd_punch_keeps_copies() -> Outcome {
     check_eq!(words(shared), [sevens, 0, 0, sevens]);
     check_eq!(words(private), [0, 1, 2, 3]);
     Ok(())
+}
+
+/// SEEK_DATA and SEEK_HOLE go by pages.
+fn memfd_holes_are_found() -> Outcome {
+    const PAGES: usize = 1000;
+    let fd = create(0)?;
+    file::ftruncate(fd, (PAGES * PAGE + 100) as i64)?;
+    let end = (PAGES * PAGE + 100) as u64;
+    let data = |from: usize| file::lseek(fd, from as i64, libc::SEEK_DATA);
+    let hole = |from: usize| file::lseek(fd, from as i64, libc::SEEK_HOLE);
+    check_err!(data(0), ENXIO);
+    check_eq!((hole(0)?, hole(5)?), (0, 5));
+    for page in (2..600).chain(700..701).chain(PAGES..PAGES + 1) {
+        file::pwrite(fd, &[1], (page * PAGE) as i64)?;
+    }
+    let at = |page: usize| (page * PAGE) as u64;
+    check_eq!((data(7)?, data(3 * PAGE + 5)?), (at(2), at(3) + 5));
+    check_eq!((hole(7)?, hole(3 * PAGE + 5)?), (7, at(600)));
+    check_eq!((data(600 * PAGE)?, hole(700 * PAGE)?), (at(700), at(701)));
+    check_eq!((data(701 * PAGE)?, hole(PAGES * PAGE)?), (at(PAGES), end));
+    // The position is where it was found, or unchanged.
+    check_eq!(file::lseek(fd, 0, libc::SEEK_CUR)?, end);
+    check_err!(data(end as usize), ENXIO);
+    check_err!(hole(end as usize), ENXIO);
+    check_eq!(file::lseek(fd, 0, libc::SEEK_CUR)?, end);
+    Ok(file::close(fd)?)
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use userland::counters::smaps_of;
 use userland::harness::{Outcome, Stop, in_child, need};
 use userland::sys::keys::{self, NO_ACCESS, NO_WRITE};
-use userland::sys::mem::{ANON, PAGE, RW, anon, load, madvise, mmap, mprotect, mremap, store};
+use userland::sys::mem::{
+    ANON, PAGE, RW, anon, load, madvise, mincore, mmap, mprotect, mremap, store,
+};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, fault, file, sig};
 use userland::{check, check_eq, check_err};
@@ -22,6 +24,7 @@ userland::tests![
     pkeys_of_a_child,
     pkeys_of_threads,
     pkeys_of_a_handler,
+    pkeys_refuse_before_there_is_a_page,
     pkeys_for_execute_only,
 ];
 
@@ -335,6 +338,23 @@ fn pkeys_of_a_handler() -> Outcome {
         check_eq!(keys::register(), before);
     }
     check_refused(fault::store(at, 1), at, key)
+}
+
+/// What a key refuses gets no page first.
+fn pkeys_refuse_before_there_is_a_page() -> Outcome {
+    let key = key()?;
+    let at = anon(64)?;
+    keys::protect(at, 64 * PAGE, RW, key)?;
+    keys::refuse(key, NO_ACCESS);
+    for page in (0..64).map(|n| at + n * PAGE) {
+        check_refused(fault::write(page, 1), page, key)?;
+        check_refused(fault::read(page), page, key)?;
+    }
+    keys::refuse(key, NO_WRITE);
+    check_refused(fault::write(at + PAGE, 1), at + PAGE, key)?;
+    keys::refuse(key, 0);
+    check_eq!(mincore(at, 64)?, vec![0; 64]);
+    Ok(())
 }
 
 fn pkeys_for_execute_only() -> Outcome {

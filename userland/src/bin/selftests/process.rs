@@ -13,6 +13,7 @@ userland::tests![
     pid_max_has_bounds,
     forks_at_once_have_numbers_of_their_own,
     vfork_shares_until_exit,
+    clone_gives_a_pidfd,
     spawn_a_program,
     threads_share_and_join,
     threads_have_their_own_ids,
@@ -40,6 +41,51 @@ fn fork_gives_two() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// CLONE_PIDFD of clone(2), which writes where a number would go, and of clone3(2), which does not.
+fn clone_gives_a_pidfd() -> Outcome {
+    let at = anon(2)?;
+    let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
+    let ends = |pid: usize, fd: i32| -> Outcome {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
+        check!(info.contains(&format!("Pid:\t{pid}\n")), "{info}");
+        let closes = file::fcntl(fd, libc::F_GETFD, 0)? & libc::FD_CLOEXEC;
+        check_eq!(closes, libc::FD_CLOEXEC);
+        check_eq!(file::poll(fd, libc::POLLIN, -1)?, libc::POLLIN);
+        check_eq!(proc::wait_for(pid as i32)?, Status::Exited(3));
+        Ok(file::close(fd)?)
+    };
+    match proc::clone_raw([flags as usize, 0, at, 0, 0, 0]) {
+        0 => proc::exit_now(3),
+        pid if pid > 0 => ends(pid as usize, load(at) as i32)?,
+        error => check!(false, "{error}"),
+    }
+    let both = flags | libc::CLONE_PARENT_SETTID;
+    let refused = |flags: i32, at: usize| proc::clone_raw([flags as usize, 0, at, 0, 0, 0]);
+    check_eq!(refused(both, at), -libc::EINVAL as isize);
+    check_eq!(refused(flags, 8), -libc::EFAULT as isize);
+    // flags, pidfd, child_tid, parent_tid, exit_signal.
+    let words = [both as u64 & !0xff, at as u64, 0, at as u64 + 8, 17];
+    for (n, word) in words.into_iter().enumerate() {
+        store(at + PAGE + 8 * n, word);
+    }
+    match call(libc::SYS_clone3, [at + PAGE, 88, 0, 0, 0, 0]) {
+        Ok(0) => proc::exit_now(3),
+        Ok(pid) => {
+            check_eq!(load(at + 8) as usize, pid);
+            ends(pid, load(at) as i32)?;
+        }
+        // A filter of system calls knows clone(2) only.
+        error => drop(need(error, "clone3")?),
+    }
+    // Bytes that this kernel does not know.
+    store(at + PAGE + 120, 1);
+    let more = |at, len| call(libc::SYS_clone3, [at, len, 0, 0, 0, 0]);
+    check_err!(more(at + PAGE, 128), E2BIG);
+    check_err!(more(at + PAGE, 2 * PAGE), E2BIG);
+    check_err!(more(at + PAGE, 4096 + 8), E2BIG);
+    Ok(munmap(at, 2 * PAGE)?)
 }
 
 fn fork_exit_statuses() -> Outcome {

@@ -1,6 +1,6 @@
 //! The stack: it grows by itself, and its end is a signal.
-use userland::harness::{Outcome, in_child};
-use userland::sys::mem::{ANON, PAGE, RW, mmap};
+use userland::harness::{Outcome, Stop, in_child, skip};
+use userland::sys::mem::{ANON, PAGE, RW, mmap, munmap};
 use userland::sys::proc::{self, Status};
 use userland::sys::{fault, sig};
 use userland::{check, check_eq};
@@ -11,6 +11,7 @@ userland::tests![
     stack_overflow_kills,
     stack_overflow_on_another_stack,
     stack_limit_is_kept,
+    stack_of_a_thread_has_no_huge_pages,
 ];
 
 /// Uses 1 kB a level and adds up the levels.
@@ -106,5 +107,25 @@ fn stack_limit_is_kept() -> Outcome {
         Ok((deep(4000) == 4000) as i32)
     })?;
     check_eq!(status, Status::Killed(libc::SIGSEGV));
+    Ok(())
+}
+
+/// MAP_STACK says so (Linux 6.7), whatever the settings are.
+fn stack_of_a_thread_has_no_huge_pages() -> Outcome {
+    let flags = |map: i32| -> Result<String, Stop> {
+        let at = mmap(0, 8 << 20, RW, ANON | map, -1, 0)?;
+        let smaps = std::fs::read_to_string("/proc/self/smaps")?;
+        munmap(at, 8 << 20)?;
+        let mut area = smaps.lines();
+        area.find(|line| line.starts_with(&format!("{at:08x}-")));
+        let flags = area.find_map(|line| line.strip_prefix("VmFlags:"));
+        Ok(format!("{} ", flags.unwrap_or_default()))
+    };
+    let (stack, plain) = (flags(libc::MAP_STACK)?, flags(0)?);
+    if std::fs::metadata("/sys/kernel/mm/transparent_hugepage").is_err() {
+        return skip("no huge pages here");
+    }
+    check!(stack.contains(" nh "), "{stack}");
+    check!(plain.contains(" rd ") && !plain.contains(" nh "), "{plain}");
     Ok(())
 }

@@ -91,7 +91,10 @@ fn memory_is_replaced<F: PteFormat>() {
                 (0..TABLES).for_each(|n| w.store(0, p, spot(AT, n), BYTE).unwrap());
                 p.map(sparse(FROM)).unwrap();
                 (0..TABLES).for_each(|n| w.store(0, p, spot(FROM, n), BYTE).unwrap());
-                assert_eq!(p.remap(FROM, LEN, LEN, FIXED, AT, &mut 0), Ok(AT));
+                assert_eq!(
+                    p.remap(FROM, LEN, LEN, FIXED, AT, &mut Default::default()),
+                    Ok(AT)
+                );
             }
             over.store(true, SeqCst);
         };

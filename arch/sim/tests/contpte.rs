@@ -304,7 +304,10 @@ fn moved_to_where_it_fits_and_where_it_does_not() {
             let from = p
                 .vma_at(AT)
                 .map_or_else(|| page(to_before(to)), |v| v.range.start);
-            assert_eq!(p.remap(from, len, len, FIXED, to, &mut 0), Ok(to));
+            assert_eq!(
+                p.remap(from, len, len, FIXED, to, &mut Default::default()),
+                Ok(to)
+            );
             w.check(&[&p], &[]);
             let n = (to - AT) / PAGE_SIZE;
             let blocks = if n.is_multiple_of(BLOCK) {

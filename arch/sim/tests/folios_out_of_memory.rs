@@ -164,7 +164,7 @@ fn protect_a_part<F: PteFormat>(w: &World<F>, p: &Process<F>) -> Result<(), NoMe
 
 fn moves<F: PteFormat>(w: &World<F>, p: &Process<F>, to: u64) -> Result<(), NoMemory> {
     let len = HUGE * PAGE_SIZE;
-    no_memory(p.remap(AT, len, len, FIXED, page(to), &mut 0))?;
+    no_memory(p.remap(AT, len, len, FIXED, page(to), &mut Default::default()))?;
     assert_eq!(w.load(0, p, page(to + 300)), Ok(byte(300)));
     Ok(())
 }

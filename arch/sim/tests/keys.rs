@@ -214,7 +214,7 @@ fn it_moves_with_its_memory() {
     w.store(0, &s, page(1), 1).unwrap();
     let len = 4 * PAGE_SIZE;
     assert_eq!(
-        s.remap(AT, len, 2 * len, FIXED, page(99), &mut 0),
+        s.remap(AT, len, 2 * len, FIXED, page(99), &mut Default::default()),
         Ok(page(99))
     );
     refuse(&w);

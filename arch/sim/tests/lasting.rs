@@ -90,8 +90,15 @@ fn one_page_for_both<F: PteFormat>(w: &World<F>) {
         protect_and_back(&s);
         same(w, &s, 3, &pins[1], 3);
         let to = page(1024);
-        s.remap(page(3), PAGE_SIZE, PAGE_SIZE, FIXED, to, &mut 0)
-            .unwrap();
+        s.remap(
+            page(3),
+            PAGE_SIZE,
+            PAGE_SIZE,
+            FIXED,
+            to,
+            &mut Default::default(),
+        )
+        .unwrap();
         same(w, &s, 1024, &pins[0], 5);
         assert_eq!(w.mm.event("pages_copied"), copied);
         w.check(&[&s], &[]);
@@ -221,7 +228,7 @@ fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
         pages * PAGE_SIZE,
         FIXED,
         to,
-        &mut 0,
+        &mut Default::default(),
     )
     .unwrap();
     let child = w.adopt(s.fork().unwrap());

@@ -106,7 +106,14 @@ fn remap_moves_the_pages<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| w.store(0, &s, page(n), n as u8 + 1).unwrap());
     let to = page(1000);
     assert_eq!(
-        s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, FIXED, to, &mut 0),
+        s.remap(
+            AT,
+            4 * PAGE_SIZE,
+            6 * PAGE_SIZE,
+            FIXED,
+            to,
+            &mut Default::default()
+        ),
         Ok(to)
     );
     assert_eq!(w.load(0, &s, page(0)), Err(Resolution::NotMapped));
@@ -121,7 +128,7 @@ fn remap_moves_the_pages<F: PteFormat>(w: &World<F>) {
             to * PAGE_SIZE,
             flags,
             VirtAddr(0),
-            &mut 0,
+            &mut Default::default(),
         )
     };
     let stays = RemapFlags::empty();
@@ -148,7 +155,7 @@ fn remap_moves_the_pages<F: PteFormat>(w: &World<F>) {
             PAGE_SIZE,
             FIXED,
             again + PAGE_SIZE,
-            &mut 0
+            &mut Default::default()
         ),
         Err(Error::Inval)
     );
@@ -369,7 +376,14 @@ fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| w.store(0, &s, page(n), n as u8).unwrap());
     for (to, pages) in [(2, 1), (2, 2), (1, 2), (0, 4)] {
         assert_eq!(
-            s.remap(page(2), 0, pages * PAGE_SIZE, FIXED, page(to), &mut 0),
+            s.remap(
+                page(2),
+                0,
+                pages * PAGE_SIZE,
+                FIXED,
+                page(to),
+                &mut Default::default()
+            ),
             Err(Error::Inval)
         );
         assert_eq!(s.vma_at(AT).unwrap().range.pages(), 4);
@@ -377,7 +391,14 @@ fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| assert_eq!(w.load(0, &s, page(n)), Ok(n as u8)));
     // Beside it there is room, whatever is mapped there.
     for (to, expected) in [(3, [0, 1, 2, 2]), (1, [0, 2, 2, 2])] {
-        let second = s.remap(page(2), 0, PAGE_SIZE, FIXED, page(to), &mut 0);
+        let second = s.remap(
+            page(2),
+            0,
+            PAGE_SIZE,
+            FIXED,
+            page(to),
+            &mut Default::default(),
+        );
         assert_eq!(second, Ok(page(to)));
         (0..4).for_each(|n| assert_eq!(w.load(0, &s, page(n)), Ok(expected[n as usize])));
     }
@@ -385,7 +406,7 @@ fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
 }
 
 fn too_many_mappings<F: PteFormat>(w: &World<F>) {
-    use mm::vma::tree::MAX_VMAS;
+    use mm::MAX_VMAS;
     let s = w.process();
     // One more than the limit, as in Linux.
     let count = MAX_VMAS as u64 + 1;

@@ -65,7 +65,7 @@ caught! {
     protect: |_, p| p.protect(page(1), PAGE_SIZE, Prot::READ).unwrap();
     protect_none: |_, p| p.protect(page(1), PAGE_SIZE, Prot::empty()).unwrap();
     dont_need: |_, p| p.advise(page(1), PAGE_SIZE, Advice::DontNeed).unwrap();
-    remap: |_, p| assert_eq!(p.remap(page(1), PAGE_SIZE, PAGE_SIZE, FIXED, page(99), &mut 0), Ok(page(99)));
+    remap: |_, p| assert_eq!(p.remap(page(1), PAGE_SIZE, PAGE_SIZE, FIXED, page(99), &mut Default::default()), Ok(page(99)));
     fork: |_, p| drop(p.fork().unwrap());
     copy_on_write: |w, p| {
         // Both TLBs hold the page read-only when the write replaces it.

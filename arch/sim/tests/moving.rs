@@ -144,7 +144,7 @@ fn apply<F: PteFormat>(w: &World<F>, s: &Process<F>, model: &mut Model, step: &S
             {
                 return;
             }
-            if s.remap(start, len, len, FIXED, to, &mut 0) == Ok(to) {
+            if s.remap(start, len, len, FIXED, to, &mut Default::default()) == Ok(to) {
                 model.moved(&old, to);
             }
         }
@@ -224,7 +224,10 @@ fn the_largest_entries_move<F: PteFormat>(w: &World<F>) {
         };
         let (before, had) = (counted(), tables(&s));
         let to = ARENA + 8 * PGD;
-        assert_eq!(s.remap(ARENA, PGD, PGD, FIXED, to, &mut 0), Ok(to));
+        assert_eq!(
+            s.remap(ARENA, PGD, PGD, FIXED, to, &mut Default::default()),
+            Ok(to)
+        );
         let after = counted();
         assert_eq!(after[0] - before[0], entries.len() as u64, "{level:?}");
         assert_eq!(after[1], before[1]);
@@ -258,7 +261,14 @@ fn a_place_that_is_free_to_choose_is_aligned_alike<F: PteFormat>(w: &World<F>) {
         // In its way where it stands.
         map(&s, from + len, 1, Prot::READ);
         let longer = len + PAGE_SIZE;
-        let to = s.remap(from, len, longer, RemapFlags::MAYMOVE, VirtAddr(0), &mut 0);
+        let to = s.remap(
+            from,
+            len,
+            longer,
+            RemapFlags::MAYMOVE,
+            VirtAddr(0),
+            &mut Default::default(),
+        );
         let to = to.expect("there is room");
         assert!(to != from && to.0 % unit == from.0 % unit, "{to:?}");
         s.unmap(to, longer).unwrap();
@@ -281,7 +291,14 @@ fn a_move_without_memory_for_tables_changes_nothing<F: PteFormat>(w: &World<F>) 
         for allowed in 0..10 {
             let tables = s.usage().page_tables;
             w.mm.allocator().fail_after(Some(allowed));
-            let result = s.remap(AT, 900 * PAGE_SIZE, 900 * PAGE_SIZE, FIXED, to, &mut 0);
+            let result = s.remap(
+                AT,
+                900 * PAGE_SIZE,
+                900 * PAGE_SIZE,
+                FIXED,
+                to,
+                &mut Default::default(),
+            );
             w.mm.allocator().fail_after(None);
             w.check(&[&s], &[]);
             if result.is_ok() {
@@ -304,13 +321,13 @@ fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) 
         let s = w.process();
         let request = MapRequest {
             flags: VmaFlags::NORESERVE,
-            ..anon(Place::Fixed(AT), 1600, RW)
+            ..anon(Place::Fixed(AT), 1088, RW)
         };
         s.map(request).unwrap();
-        for n in (0..1600).step_by(64) {
+        for n in (0..1088).step_by(64) {
             w.store(0, &s, page(n), n as u8).unwrap();
         }
-        let (start, len) = (page(32), 1536 * PAGE_SIZE);
+        let (start, len) = (page(32), 1024 * PAGE_SIZE);
         for to in [ARENA + 32 * PAGE_SIZE, ARENA + 16 * PAGE_SIZE + 6 * GIB] {
             let from = if to.0 < (ARENA + GIB).0 {
                 start
@@ -321,7 +338,10 @@ fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) 
                 ["tlb_flush_range", "account_updates", "account_atomics"].map(|name| event(w, name))
             };
             let before = counted();
-            assert_eq!(s.remap(from, len, len, FIXED, to, &mut 0), Ok(to));
+            assert_eq!(
+                s.remap(from, len, len, FIXED, to, &mut Default::default()),
+                Ok(to)
+            );
             let [flushes, updates, atomics] = before;
             assert_eq!(counted(), [flushes + 1, updates, atomics], "level {level}");
             w.check(&[&s], &[]);
@@ -348,7 +368,10 @@ fn blocks_arrive_folded<F: PteFormat>(w: &World<F>) {
         (ARENA + GIB + 5 * PAGE_SIZE, 0),
         (ARENA + 2 * GIB + 80 * PAGE_SIZE, all),
     ] {
-        assert_eq!(s.remap(from, len, len, FIXED, to, &mut 0), Ok(to));
+        assert_eq!(
+            s.remap(from, len, len, FIXED, to, &mut Default::default()),
+            Ok(to)
+        );
         assert_eq!(folded(to), blocks, "{to:?}");
         w.check(&[&s], &[]);
         from = to;

@@ -216,7 +216,10 @@ fn check_guard<F: PteFormat>(w: &World<F>, p: &Process<F>, n: u64) {
 
 fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
     let len = pages * PAGE_SIZE;
-    assert_eq!(p.remap(page(first), len, len, FIXED, to, &mut 0), Ok(to));
+    assert_eq!(
+        p.remap(page(first), len, len, FIXED, to, &mut Default::default()),
+        Ok(to)
+    );
 }
 
 /// What a PGD entry covers, in pages.
@@ -235,7 +238,10 @@ fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
         w.store(1, p, start + n * PAGE_SIZE, 1).unwrap();
     }
     let (len, to) = (PGD * PAGE_SIZE, start + by * PAGE_SIZE);
-    assert_eq!(p.remap(start, len, len, FIXED, to, &mut 0), Ok(to));
+    assert_eq!(
+        p.remap(start, len, len, FIXED, to, &mut Default::default()),
+        Ok(to)
+    );
 }
 
 fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {

@@ -2,15 +2,15 @@
 
 mod common;
 
-use arch_sim::{Process, World};
+use arch_sim::{Options, Process, World};
 use common::*;
-use mm::Error;
 use mm::OutOfMemory;
-use mm::addr::PAGE_SIZE;
+use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Resolution};
 use mm::object::Object;
 use mm::vma::{Prot, VmaFlags};
+use mm::{Error, RemapFlags};
 
 on_both! {
     a_new_space
@@ -24,6 +24,7 @@ on_both! {
     object_reserve
     remap
     remap_of_several
+    remap_in_steps
     kernel_memory
     the_reserve_is_the_kernels
 }
@@ -168,7 +169,14 @@ fn remap<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| w.store(0, &p, page(n), 1).unwrap());
     // The target crosses a table's end 512 GiB away: a PUD, a PMD and two PTE tables are needed.
     let to = page((1 << 27) + 510);
-    let verb = || match p.remap(AT, 4 * PAGE_SIZE, 4 * PAGE_SIZE, FIXED, to, &mut 0) {
+    let verb = || match p.remap(
+        AT,
+        4 * PAGE_SIZE,
+        4 * PAGE_SIZE,
+        FIXED,
+        to,
+        &mut Default::default(),
+    ) {
         Ok(at) => Ok(at),
         Err(Error::NoMem) => Err(OutOfMemory),
         Err(other) => panic!("{other:?}"),
@@ -192,7 +200,7 @@ fn remap_of_several<F: PteFormat>(w: &World<F>) {
             w.store(0, &s, page(n), n as u8).unwrap();
         }
         w.load(0, &s, page(9)).unwrap();
-        let mut moved = 0;
+        let mut moved = mm::Moved::default();
         let mut attempt = || s.remap(AT, 24 * PAGE_SIZE, 24 * PAGE_SIZE, FIXED, to, &mut moved);
         w.mm.allocator().fail_after(Some(k));
         let first = attempt();
@@ -214,6 +222,50 @@ fn remap_of_several<F: PteFormat>(w: &World<F>) {
         }
     }
     assert!(halves > 0, "none stopped half-way");
+}
+
+/// One mapping that moves page by page, in steps; and grows with that.
+fn remap_in_steps<F: PteFormat>(_: &World<F>) {
+    let w = World::<F>::new(Options {
+        step: 2,
+        ..Options::default()
+    });
+    let (len, more) = (24 * PAGE_SIZE, 30 * PAGE_SIZE);
+    // Where the parts need tables of their own.
+    let to = page(512 * 512 - 11);
+    for (flags, target) in [(FIXED, to), (RemapFlags::MAYMOVE, VirtAddr(0))] {
+        let mut halves = 0;
+        for k in 0..20 {
+            let s = w.process();
+            map(&s, AT, 24, RW);
+            map(&s, AT + len, 1, Prot::READ);
+            (0..24).for_each(|n| w.store(0, &s, page(n), n as u8 + 1).unwrap());
+            let mut moved = mm::Moved::default();
+            let mut attempt = || s.remap(AT, len, more, flags, target, &mut moved);
+            w.mm.allocator().fail_after(Some(k));
+            let first = attempt();
+            w.mm.allocator().fail_after(None);
+            w.check(&[&s], &[]);
+            let at = match first {
+                Ok(at) => at,
+                Err(why) => {
+                    assert_eq!(why, Error::NoMem);
+                    halves += u64::from(s.vma_at(AT).is_none());
+                    attempt().unwrap()
+                }
+            };
+            w.check(&[&s], &[]);
+            assert_eq!(s.usage().mapped.total, 31);
+            assert_eq!(s.vma_at(at).unwrap().range, VirtRange::new(at, at + more));
+            (0..24).for_each(|n| {
+                assert_eq!(w.load(0, &s, at + n * PAGE_SIZE), Ok(n as u8 + 1), "{k}");
+            });
+            if first.is_ok() {
+                break;
+            }
+        }
+        assert!(halves > 0 || flags != FIXED, "none stopped half-way");
+    }
 }
 
 fn kernel_memory<F: PteFormat>(w: &World<F>) {

@@ -70,14 +70,17 @@ fn verbs<F: PteFormat>() -> Vec<(&'static str, Verb<F>)> {
         ("mremap", |s| {
             with(s, |at, len| {
                 let to = at + bytes(AWAY) + PAGE_SIZE;
-                s.p.remap(at, len, len, FIXED, to, &mut 0).unwrap();
+                s.p.remap(at, len, len, FIXED, to, &mut Default::default())
+                    .unwrap();
             })
         }),
         ("mremap down", |s| {
             with(s, |at, len| {
                 let away = at + bytes(AWAY) + PAGE_SIZE;
-                s.p.remap(at, len, len, FIXED, away, &mut 0).unwrap();
-                s.p.remap(away, len, len, FIXED, at, &mut 0).unwrap();
+                s.p.remap(at, len, len, FIXED, away, &mut Default::default())
+                    .unwrap();
+                s.p.remap(away, len, len, FIXED, at, &mut Default::default())
+                    .unwrap();
             })
         }),
         ("mprotect", |s| {
@@ -157,7 +160,8 @@ fn others<F: PteFormat>() -> Vec<(&'static str, Other<F>)> {
             // Where a search in the order of addresses has been.
             let (from, len) = (page(COPIES), PAGES * PAGE_SIZE);
             let to = page(COPIES - AWAY);
-            let _ = s.p.remap(from, len, len, FIXED, to, &mut 0);
+            let _ =
+                s.p.remap(from, len, len, FIXED, to, &mut Default::default());
             None
         }),
         ("munmap", |s| {

@@ -133,7 +133,7 @@ fn moves<F: PteFormat>() {
             4 * PAGE_SIZE,
             FIXED,
             to,
-            &mut 0,
+            &mut Default::default(),
         )
         .map(drop)
     });

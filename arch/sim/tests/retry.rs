@@ -116,7 +116,10 @@ fn the_area_moves<F: PteFormat>() {
     let away: Other<F> = |w, p| {
         w.store(1, p, page(0), 9).unwrap();
         let to = page(4 * PAGES);
-        assert_eq!(p.remap(AT, LEN, LEN, FIXED, to, &mut 0), Ok(to));
+        assert_eq!(
+            p.remap(AT, LEN, LEN, FIXED, to, &mut Default::default()),
+            Ok(to)
+        );
     };
     while_another(nothing, away, Err(Resolution::NotMapped), 1, |w, p| {
         assert_eq!(w.load(0, p, page(4 * PAGES)), Ok(9));

@@ -57,7 +57,10 @@ fn filled<F: PteFormat>(w: &World<F>, order: u8) -> arch_sim::Process<F> {
 /// Moves `pages` pages.
 fn remap<F: PteFormat>(s: &Space<F>, from: VirtAddr, pages: u64, to: VirtAddr) {
     let len = pages * PAGE_SIZE;
-    assert_eq!(s.remap(from, len, len, FIXED, to, &mut 0), Ok(to));
+    assert_eq!(
+        s.remap(from, len, len, FIXED, to, &mut Default::default()),
+        Ok(to)
+    );
 }
 
 fn failed<F: PteFormat>(w: &World<F>) -> u64 {

@@ -97,7 +97,10 @@ fn punch<F: PteFormat>(object: &O<F>, first: u64, pages: u64) {
 
 fn move_to<F: PteFormat>(s: &Process<F>, at: VirtAddr, pages: u64, to: VirtAddr) {
     let len = pages * PAGE_SIZE;
-    assert_eq!(s.remap(at, len, len, FIXED, to, &mut 0), Ok(to));
+    assert_eq!(
+        s.remap(at, len, len, FIXED, to, &mut Default::default()),
+        Ok(to)
+    );
 }
 
 fn stat<F: PteFormat>(w: &World<F>, order: u8, stat: Stat) -> u64 {

@@ -220,7 +220,8 @@ fn what_moves_counts_as_written<F: PteFormat>(w: &World<F>) {
         s.clear_soft_dirty().unwrap();
         let to = VirtAddr(AT.0 + (4 << 20));
         let len = 256 * PAGE_SIZE;
-        s.remap(AT, len, len, FIXED, to, &mut 0).unwrap();
+        s.remap(AT, len, len, FIXED, to, &mut Default::default())
+            .unwrap();
         assert!((0..256).all(|n| s.page_info(to + n * PAGE_SIZE).soft_dirty));
         assert_eq!(written(&s, 512), []);
         w.store(0, &s, to, 2).unwrap();
@@ -241,7 +242,7 @@ fn what_grows_counts_as_written<F: PteFormat>(w: &World<F>) {
         6 * PAGE_SIZE,
         RemapFlags::empty(),
         VirtAddr(0),
-        &mut 0,
+        &mut Default::default(),
     )
     .unwrap();
     assert!(written(&s, 6).ends_with(&[4, 5]));

@@ -10,7 +10,7 @@ use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
 use mm::object::Object;
 use mm::vma::{Prot, VmaFlags};
-use mm::{Advice, Error, MapRequest, Place};
+use mm::{Advice, Error, MapRequest, Place, RemapFlags};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -96,6 +96,50 @@ fn unmap_is_whole_to_others<F: PteFormat>() {
         assert_eq!(w.load(1, &p, spot(0)), Err(Resolution::NotMapped));
         map(&p, AT, 1, RW);
         w.check(&[&p], &[]);
+    });
+}
+
+/// To a place where each page moves for itself: what has moved is reached at its new place, what has
+/// not is not touched meanwhile.
+fn move_by_pages_is_whole_to_others<F: PteFormat>() {
+    const AWAY: u64 = 4 * LEN + 3 * PAGE_SIZE;
+    scene::<F>(|w, p| {
+        w.store(0, &p, AT + (LEN - PAGE_SIZE), 77).unwrap();
+        for (keeps, to) in [(false, AT + AWAY), (true, AT + 2 * AWAY)] {
+            let (v, q) = (w.clone(), p.clone());
+            let others = move |n: u64| {
+                let at = if keeps { AT + AWAY } else { AT };
+                // The first page has moved. At its old place nothing is, or it is new.
+                assert_eq!(v.load(1, &q, at + (to - at)), Ok(1));
+                let old = v.load(1, &q, at);
+                let expected = if keeps {
+                    Ok(0)
+                } else {
+                    Err(Resolution::Claimed)
+                };
+                assert_eq!(old, expected, "pause {n}");
+                let last = LEN - PAGE_SIZE;
+                let seen = [v.load(1, &q, at + last), v.load(1, &q, to + last)];
+                assert_eq!(seen, [Ok(77), Err(Resolution::Claimed)]);
+                assert_eq!(q.protect(to, PAGE_SIZE, RW), Err(Error::Interrupted));
+                true
+            };
+            let (from, flags) = match keeps {
+                true => (AT + AWAY, FIXED | RemapFlags::DONTUNMAP),
+                false => (AT, FIXED),
+            };
+            let moves = || p.remap(from, LEN, LEN, flags, to, &mut Default::default());
+            let (result, pauses) = paused(w, others, moves);
+            assert_eq!(result, Ok(to));
+            assert!(pauses >= TABLES / 2, "{pauses}");
+            let area = p.vma_at(to).unwrap();
+            assert_eq!(area.range, VirtRange::new(to, to + LEN), "one area again");
+            (0..TABLES).for_each(|n| {
+                assert_eq!(w.load(0, &p, to + (spot(n) - AT)), Ok(n as u8 + 1));
+            });
+            assert_eq!(p.vma_at(from).is_some(), keeps);
+            w.check(&[&p], &[]);
+        }
     });
 }
 
@@ -373,7 +417,7 @@ fn a_space_ends_in_steps<F: PteFormat>() {
 }
 
 on_both_formats! {
-    unmap_is_whole_to_others map_over_memory_is_whole map_below_a_stack fork_while_others_write
+    unmap_is_whole_to_others move_by_pages_is_whole_to_others map_over_memory_is_whole map_below_a_stack fork_while_others_write
     a_fork_that_is_stopped_leaves_nothing protect_while_others_write
     populating_ends_where_others_unmap truncating_while_others_fault many_areas a_space_ends_in_steps
     others_change_areas_meanwhile

@@ -419,7 +419,8 @@ fn what_moves_has_no_monitor<F: PteFormat>(w: &World<F>) {
         s.advise(page(9), PAGE_SIZE, Advice::DontNeed).unwrap();
         s.userfault_protect(pages(0, HUGE), true).unwrap();
         let (to, len) = (VirtAddr(AT.0 + (8 << 20)), HUGE * PAGE_SIZE);
-        s.remap(AT, len, len, FIXED, to, &mut 0).unwrap();
+        s.remap(AT, len, len, FIXED, to, &mut Default::default())
+            .unwrap();
         w.check(&[&s], &[]);
         assert_eq!(w.load(0, &s, to + 3 * PAGE_SIZE), Ok(3));
         w.store(0, &s, to + 3 * PAGE_SIZE, 9).unwrap();
@@ -438,7 +439,7 @@ fn several_move_up_to_one_with_a_monitor<F: PteFormat>(w: &World<F>) {
     }
     register(&s, pages(4, 1), MISSING).unwrap();
     let (to, len) = (VirtAddr(AT.0 + (8 << 20)), 5 * PAGE_SIZE);
-    let refused = s.remap(AT, len, len, FIXED, to, &mut 0);
+    let refused = s.remap(AT, len, len, FIXED, to, &mut Default::default());
     assert_eq!(refused, Err(Error::Fault));
     let (moved, stays) = (to + 2 * PAGE_SIZE, page(4));
     for (place, is) in [
@@ -449,8 +450,15 @@ fn several_move_up_to_one_with_a_monitor<F: PteFormat>(w: &World<F>) {
     ] {
         assert_eq!(w.load(0, &s, place), is);
     }
-    s.remap(stays, PAGE_SIZE, PAGE_SIZE, FIXED, to, &mut 0)
-        .unwrap();
+    s.remap(
+        stays,
+        PAGE_SIZE,
+        PAGE_SIZE,
+        FIXED,
+        to,
+        &mut Default::default(),
+    )
+    .unwrap();
     w.check(&[&s], &[]);
 }
 
@@ -459,8 +467,15 @@ fn what_stays_is_still_registered<F: PteFormat>(w: &World<F>) {
     filled(w, &s, 4, MISSING | WP);
     s.userfault_protect(pages(0, 4), true).unwrap();
     let (to, len) = (VirtAddr(AT.0 + (8 << 20)), 4 * PAGE_SIZE);
-    s.remap(AT, len, len, FIXED | RemapFlags::DONTUNMAP, to, &mut 0)
-        .unwrap();
+    s.remap(
+        AT,
+        len,
+        len,
+        FIXED | RemapFlags::DONTUNMAP,
+        to,
+        &mut Default::default(),
+    )
+    .unwrap();
     w.store(0, &s, to, 9).unwrap();
     asks(w.load(0, &s, page(0)));
     fill(&s, 0, 5).unwrap();

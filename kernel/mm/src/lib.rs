@@ -90,7 +90,9 @@ pub(crate) mod verbs;
 pub mod vma;
 
 pub use frame::FrameMeta;
-pub use manager::{FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory, Overcommit, Policy, SpaceKey};
+pub use manager::{
+    FrameCounts, FrameInfo, Loaded, MAX_VMAS, Mm, OutOfMemory, Overcommit, Policy, SpaceKey,
+};
 pub use own::PageCount;
 pub use report::{EntryRun, EntryTo, SmapsWalk};
 pub use space::{
@@ -100,4 +102,4 @@ pub use space::{
 };
 pub use stat::{ROWS as COUNTERS, Stats};
 pub use table::kernel::KernelSpace;
-pub use verbs::{Content, Filling, Registration, RemapFlags};
+pub use verbs::{Content, Filling, Moved, Registration, RemapFlags};

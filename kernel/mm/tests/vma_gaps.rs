@@ -2,8 +2,8 @@
 //! ranges, and its memory.
 
 use arch_sim::Sim;
+use mm::MAX_VMAS;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use mm::vma::tree::MAX_VMAS;
 use mm::vma::{Backing, Prot, STACK_GUARD_GAP, Vma, VmaFlags, VmaTree};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -85,7 +85,14 @@ fn run(tree: &mut VmaTree<Machine>, model: &mut Model, step: &Step) {
                 .for_each(|(_, page)| page.0 = prot);
         }
         Step::Fork => {
-            *tree = VmaTree::copy_of(tree.iter(), |_| true, |vma| Ok(vma.clone()), |_| ()).unwrap()
+            *tree = VmaTree::copy_of(
+                tree.figures(),
+                tree.iter(),
+                |_| true,
+                |vma| Ok(vma.clone()),
+                |_| (),
+            )
+            .unwrap()
         }
     }
 }

@@ -214,7 +214,14 @@ fn moving_keeps_the_folio<F: PteFormat>(w: &World<F>) {
             map(&s, HUGE, 512, RW);
             fill(w, &s, 0..512);
             let to = at(1024 + shift);
-            let moved = s.remap(HUGE, 512 * PAGE_SIZE, 512 * PAGE_SIZE, FIXED, to, &mut 0);
+            let moved = s.remap(
+                HUGE,
+                512 * PAGE_SIZE,
+                512 * PAGE_SIZE,
+                FIXED,
+                to,
+                &mut Default::default(),
+            );
             assert_eq!(moved, Ok(to));
             let used = folios(&s, to, order);
             assert_eq!((used.whole, used.part), (512 >> order, 0));

@@ -21,9 +21,16 @@ fn a_pmd_leaf_splits_where_a_part_changes<F: PteFormat>(w: &World<F>) {
         |s| s.advise(at(3), PAGE_SIZE, Advice::DontFork).unwrap(),
         |s| s.mlock(at(3), PAGE_SIZE, true, false).unwrap(),
         |s| {
-            s.remap(at(3), PAGE_SIZE, PAGE_SIZE, FIXED, at(2000), &mut 0)
-                .map(drop)
-                .unwrap()
+            s.remap(
+                at(3),
+                PAGE_SIZE,
+                PAGE_SIZE,
+                FIXED,
+                at(2000),
+                &mut Default::default(),
+            )
+            .map(drop)
+            .unwrap()
         },
     ];
     for verb in verbs {
@@ -146,8 +153,15 @@ fn a_folio_that_is_mapped_in_two_places_splits<F: PteFormat>(w: &World<F>) {
         map(&s, HUGE, pages, RW);
         fill(w, &s, 0..1);
         fill(w, &s, 1..pages);
-        s.remap(at(3), PAGE_SIZE, PAGE_SIZE, FIXED, at(2000), &mut 0)
-            .unwrap();
+        s.remap(
+            at(3),
+            PAGE_SIZE,
+            PAGE_SIZE,
+            FIXED,
+            at(2000),
+            &mut Default::default(),
+        )
+        .unwrap();
         let range = |page| VirtRange::new(at(page), at(page + 1));
         let page = if through == 3 { 4 } else { through };
         // Not while a child has it.

@@ -484,7 +484,8 @@ fn pages_move_whole<F: PteFormat>(w: &Huge<F>) {
     private(w, &s, AT, 3);
     w.store(0, &s, AT, 1).unwrap();
     w.store(0, &s, w.huge(1), 2).unwrap();
-    let remap = |from, old, new, flags, to| s.remap(from, old, new, flags, to, &mut 0);
+    let remap =
+        |from, old, new, flags, to| s.remap(from, old, new, flags, to, &mut Default::default());
     let inval = Err(Error::Inval);
     assert_eq!(remap(AT, 3 * w.size(), 4 * w.size(), MAYMOVE, AT), inval);
     assert_eq!(

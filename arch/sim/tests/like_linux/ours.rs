@@ -142,15 +142,20 @@ impl Ours {
         let to = at(remap.to);
         let flags = RemapFlags::from_bits_truncate(remap.flags as u32);
         let (old_len, new_len) = (remap.old_len * PAGE_SIZE, remap.new_len * PAGE_SIZE);
-        let now = self
-            .process()
-            .remap(at(remap.at), old_len, new_len, flags, to, &mut 0)?;
+        let now = self.process().remap(
+            at(remap.at),
+            old_len,
+            new_len,
+            flags,
+            to,
+            &mut Default::default(),
+        )?;
         if (at(0)..at(2 * PAGES)).contains(&now) {
             return Ok(vec![((now.0 - BASE) / PAGE_SIZE) as u8]);
         }
         let p = self.process();
         let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
-        p.remap(now, new_len, new_len, flags, to, &mut 0)?;
+        p.remap(now, new_len, new_len, flags, to, &mut Default::default())?;
         Ok(Vec::new())
     }
 

@@ -229,10 +229,14 @@ impl<'b, F: PteFormat> Player<'b, F> {
         let len = pages * PAGE_SIZE;
         if from != to {
             let to = to.page(first);
-            may_fail(
-                life.space
-                    .remap(from.page(first), len, len, FIXED, to, &mut 0),
-            );
+            may_fail(life.space.remap(
+                from.page(first),
+                len,
+                len,
+                FIXED,
+                to,
+                &mut Default::default(),
+            ));
         }
         0
     }

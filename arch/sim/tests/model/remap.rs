@@ -34,7 +34,14 @@ impl<F: PteFormat> Bench<F> {
         };
         let target = self.start(to.unwrap_or(0));
         let (old, new) = (self.bytes(len), self.bytes(remap.new_len));
-        let result = process.remap(self.start(from), old, new, flags, target, &mut 0);
+        let result = process.remap(
+            self.start(from),
+            old,
+            new,
+            flags,
+            target,
+            &mut Default::default(),
+        );
         assert_eq!(result, expected);
         if result.is_ok() {
             model.remap(remap);

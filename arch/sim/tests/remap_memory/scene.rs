@@ -65,7 +65,7 @@ impl Call {
             new_len,
             self.flags,
             at(self.unit, self.to),
-            &mut 0,
+            &mut Default::default(),
         )
     }
     pub fn fixed(&self) -> bool {

@@ -190,8 +190,12 @@ fn zeros_are_not_counted<F: PteFormat>(w: &World<F>) {
     }
     // Where they went, and where they went by a copy.
     let to = page(4 * PAGES + 7);
-    parent.remap(AT, LEN, LEN, FIXED, to, &mut 0).unwrap();
-    parent.remap(to, LEN, LEN, FIXED, AT, &mut 0).unwrap();
+    parent
+        .remap(AT, LEN, LEN, FIXED, to, &mut Default::default())
+        .unwrap();
+    parent
+        .remap(to, LEN, LEN, FIXED, AT, &mut Default::default())
+        .unwrap();
     let child = w.adopt(parent.fork().unwrap());
     w.store(0, &child, page(6), 1).unwrap();
     let grandchild = w.adopt(child.fork().unwrap());
@@ -226,7 +230,7 @@ fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
             pages * PAGE_SIZE,
             FIXED,
             to,
-            &mut 0,
+            &mut Default::default(),
         )
         .unwrap();
         let child = w.adopt(s.fork().unwrap());

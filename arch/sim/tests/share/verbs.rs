@@ -75,7 +75,10 @@ fn what_moves_stays_shared_or_not<F: PteFormat>(w: &World<F>) {
         each(w, |s, other| {
             let (from, len) = (page(first), pages * PAGE_SIZE);
             let to = page(to);
-            assert_eq!(s.remap(from, len, len, FIXED, to, &mut 0), Ok(to));
+            assert_eq!(
+                s.remap(from, len, len, FIXED, to, &mut Default::default()),
+                Ok(to)
+            );
             w.check(&[s, other], &[]);
             let moved = |n: u64| VirtAddr(to.0 + (n - first) * PAGE_SIZE);
             assert_eq!(w.load(0, s, moved(15)), Ok(15));
@@ -141,7 +144,7 @@ fn out_of_memory<F: PteFormat>(w: &World<F>) {
                 PAGE_SIZE,
                 FIXED,
                 page(20 * PAGES),
-                &mut 0,
+                &mut Default::default(),
             )
             .map(drop)
         },

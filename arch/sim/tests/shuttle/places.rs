@@ -87,7 +87,10 @@ pub fn a_fault_beside_mremap<F: PteFormat>() {
         write(w, p, &[HERE], 9);
         let written = AtomicBool::new(false);
         together(w, 2, |cpu| match cpu {
-            0 => drop(p.remap(AT, LEN, LEN, FIXED, TO, &mut 0).unwrap()),
+            0 => drop(
+                p.remap(AT, LEN, LEN, FIXED, TO, &mut Default::default())
+                    .unwrap(),
+            ),
             _ => match w.store(1, p, page(HERE), 3) {
                 Ok(()) => written.store(true, SeqCst),
                 Err(why) => assert_eq!(why, Resolution::NotMapped),

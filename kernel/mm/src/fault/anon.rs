@@ -10,7 +10,6 @@ use crate::stat::Event;
 use crate::table::Cursor;
 use crate::thp::policy::{self, block};
 use crate::thp::{Facts, Orders, PMD_ORDER};
-use crate::vma::VmaFlags;
 
 impl<M: Machine> Fault<'_, M> {
     /// Maps the zero page for a read; requests a folio for a write.
@@ -26,15 +25,11 @@ impl<M: Machine> Fault<'_, M> {
         Err(Stop::Wants(order))
     }
 
-    /// The folio orders allowed here. As in Linux a monitor sees single pages, or those of PMD size.
+    /// The folio orders allowed here.
     #[inline(always)]
     pub(super) fn orders(&self) -> Orders {
         let controls = &self.mm.thp().controls;
-        let orders = self.vma.orders(controls, self.permit).up_to(self.most);
-        match self.vma.flags.intersects(VmaFlags::UFFD) {
-            true => orders.and(Orders(1 << PMD_ORDER.0)),
-            false => orders,
-        }
+        self.vma.orders(controls, self.permit).up_to(self.most)
     }
 
     /// The largest order that fits here. Reads no more of the table than the largest order that the

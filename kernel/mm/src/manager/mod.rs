@@ -19,7 +19,7 @@ pub(crate) use deferred::Queued;
 pub use inspect::FrameInfo;
 pub use loaded::Loaded;
 pub(crate) use long_term::LongTerm;
-pub use overcommit::{Overcommit, Policy};
+pub use overcommit::{MAX_VMAS, Overcommit, Policy};
 pub use spaces::SpaceKey;
 
 use crate::addr::{Order, Pfn, PfnRange};

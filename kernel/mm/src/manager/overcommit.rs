@@ -8,7 +8,10 @@ use crate::arch::Machine;
 use crate::frame::Kind;
 use crate::stat::Event;
 use crate::sync::{AtomicU64, Ordering};
-use crate::vma::tree::MAX_VMAS;
+
+/// How many VMAs an address space may have unless told otherwise (Linux's default of
+/// vm.max_map_count; one mmap more is let through, as there).
+pub const MAX_VMAS: usize = 65530;
 
 /// vm.overcommit_memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,12 +72,14 @@ fn copy_areas<M: Machine>(
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
     if parent.vmas.len() <= AREAS {
         return Ok(VmaTree::copy_of(
+            parent.vmas.figures(),
             parent.vmas.iter(),
             is_inherited,
             copy,
             inherit,
         )?);
     }
+    let figures = parent.vmas.figures();
     let (mut at, mut left, mut ends) = (VirtAddr(0), AREAS, false);
     let vmas = core::iter::from_fn(|| {
         if left == 0 {
@@ -90,7 +92,7 @@ fn copy_areas<M: Machine>(
         left -= 1;
         Some(vma)
     });
-    let copied = VmaTree::copy_of(vmas, is_inherited, copy, inherit);
+    let copied = VmaTree::copy_of(figures, vmas, is_inherited, copy, inherit);
     match ends {
         true => Err(Error::Interrupted),
         false => Ok(copied?),

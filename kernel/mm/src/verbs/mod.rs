@@ -21,5 +21,5 @@ mod truncate;
 mod unmap;
 mod userfault;
 
-pub use remap::RemapFlags;
+pub use remap::{Moved, RemapFlags};
 pub use userfault::{Content, Filling, Registration};

@@ -17,6 +17,22 @@ use request::Request;
 /// lock. Room for those of one mapping that moves.
 type Gone<M> = ArrayVec<Taken<M>, 2>;
 
+/// How far a move has got; a later call continues there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moved {
+    /// Bytes of the old range, holes included.
+    bytes: u64,
+    /// Where one mapping goes, of which a part has moved.
+    to: Option<VirtAddr>,
+}
+
+impl Moved {
+    /// Whether nothing has moved yet.
+    pub fn is_nothing(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
 impl<M: Machine> AddressSpace<M> {
     /// mremap(2); lengths in bytes, `to` is used with FIXED, and as a hint with DONTUNMAP. Shrinks
     /// several mappings, or moves them with the gaps between; all else is for one mapping. EINVAL:
@@ -24,9 +40,8 @@ impl<M: Machine> AddressSpace<M> {
     /// one where it must be one, as from one with a userfaultfd monitor on; ENOMEM: no room or over
     /// a limit; EAGAIN: over the lock limit; EPERM: sealed, or it would replace what is.
     ///
-    /// `moved` is the number of bytes of the old range, holes included, done by earlier attempts, 0
-    /// for the first. After ENOMEM part of several mappings may have moved, and the next attempt
-    /// continues there.
+    /// `moved` is what earlier attempts have done. After ENOMEM a part may have moved, and the next
+    /// attempt continues there.
     pub fn remap(
         &self,
         old: VirtAddr,
@@ -34,11 +49,11 @@ impl<M: Machine> AddressSpace<M> {
         new_len: u64,
         flags: RemapFlags,
         to: VirtAddr,
-        moved: &mut u64,
+        moved: &mut Moved,
     ) -> Result<VirtAddr, Error> {
         let mut request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let mut areas = self.areas()?;
-        if areas.refuses && *moved == 0 {
+        if areas.refuses && moved.is_nothing() {
             request = areas.checked(request)?;
         }
         let (had, will) = (request.old_len, request.new_len);
@@ -68,12 +83,15 @@ impl<M: Machine> Areas<'_, M> {
     fn remap(
         &mut self,
         request: &Request,
-        moved: &mut u64,
+        moved: &mut Moved,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
-        if *moved != 0 {
+        if !moved.is_nothing() {
             let old = user_pages::<M>(request.start, request.old_len).ok_or(Error::Inval)?;
-            return self.move_all(request, old, moved, gone);
+            return match moved.to {
+                Some(to) => self.move_rest(request, to, moved, gone),
+                None => self.move_all(request, old, moved, gone),
+            };
         }
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
         if request.old_len == 0 {
@@ -92,7 +110,7 @@ impl<M: Machine> Areas<'_, M> {
         if request.to.is_some() && request.new_len == request.old_len && !one_mapping {
             return self.move_all(request, old, moved, gone);
         }
-        self.remap_one(request, slot, old, gone)
+        self.remap_one(request, slot, old, moved, gone)
     }
 
     /// EPERM if the VMA in a slot is sealed; EINVAL if it is of huge pages, and the request for
@@ -153,6 +171,7 @@ impl<M: Machine> Areas<'_, M> {
         request: &Request,
         slot: Slot,
         old: VirtRange,
+        moved: &mut Moved,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         let (kept, end) = (request.kept(), self.vmas.get(slot).range.end);
@@ -181,7 +200,7 @@ impl<M: Machine> Areas<'_, M> {
         if self.has_paused() {
             self.vmas.reserve(4)?;
         }
-        self.move_vma(kept, new, request.keeps())?;
+        self.move_one(kept, new, request.keeps(), moved)?;
         Ok(new.start)
     }
 

@@ -9,12 +9,8 @@ use super::taken::Taken;
 use super::types::{AnonVma, Vma};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::manager::OutOfMemory;
+use crate::manager::{MAX_VMAS, OutOfMemory};
 use core::borrow::Borrow;
-
-/// How many VMAs an address space may have unless told otherwise (Linux's default of
-/// vm.max_map_count; one mmap more is let through, as there).
-pub const MAX_VMAS: usize = 65530;
 
 /// VMAs that do not overlap, sorted.
 pub struct VmaTree<M: Machine> {
@@ -172,18 +168,26 @@ impl<M: Machine> VmaTree<M> {
         self.change(self.get(slot).range.start, |v| v.range.start = start);
     }
 
-    /// Copies by `copy` of those of `vmas`, which come in order, that `keep` wants, changed by
-    /// `change`.
-    /// Private pages begin an inherited history there.
+    /// Copies by `copy` of those of `vmas`, which come in order and add up to `figures`, that `keep`
+    /// wants, changed by `change`, which unlocks them. Private pages begin an inherited history
+    /// there.
     #[inline]
     pub fn copy_of<V: Borrow<Vma<M>>>(
+        mut figures: Figures,
         vmas: impl Iterator<Item = V>,
         keep: impl Fn(&Vma<M>) -> bool,
         copy: impl Fn(&Vma<M>) -> Result<Vma<M>, OutOfMemory>,
         change: impl Fn(&mut Vma<M>),
     ) -> Result<VmaTree<M>, OutOfMemory> {
-        let (mut figures, mut histories) = (Figures::default(), 0);
-        let store = VmaStore::build(vmas.filter(|vma| keep(vma.borrow())), copy, |vma| {
+        let mut histories = 0;
+        let kept = vmas.filter(|vma| {
+            let keeps = keep(vma.borrow());
+            if !keeps {
+                figures.sub(vma.borrow());
+            }
+            keeps
+        });
+        let store = VmaStore::build(kept, copy, |vma| {
             change(vma);
             if let Some(history) = &mut vma.anon_vma {
                 *history = AnonVma {
@@ -192,8 +196,8 @@ impl<M: Machine> VmaTree<M> {
                 };
                 histories += 1;
             }
-            figures.add(vma);
         })?;
+        figures.locked = 0;
         Ok(VmaTree {
             store,
             figures,

@@ -397,11 +397,12 @@ impl<M: Machine> Vma<M> {
     pub fn attrs(&self) -> Attrs {
         self.prot.attrs::<M::Pte>()
     }
-    /// The orders of large folios that it may have, in a process with this permit.
+    /// The orders of large folios that it may have, in a process with this permit. A monitor is
+    /// asked page by page.
     #[inline]
     pub fn orders(&self, controls: &Controls, permit: Permit) -> Orders {
-        let has = |flag| self.flags.contains(flag);
-        let (advised, no_huge) = (has(VmaFlags::HUGEPAGE), has(VmaFlags::NOHUGEPAGE));
+        let advised = self.flags.contains(VmaFlags::HUGEPAGE);
+        let no_huge = self.flags.intersects(VmaFlags::NOHUGEPAGE | VmaFlags::UFFD);
         policy::allowed(controls, advised, no_huge, permit)
     }
     /// The page of the object that backs `va`, for an object-backed VMA.

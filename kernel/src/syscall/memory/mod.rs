@@ -31,7 +31,7 @@ use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::{Key, PteFormat};
 use mm::vma::Prot;
-use mm::{Advice, Offline, RemapFlags};
+use mm::{Advice, Moved, Offline, RemapFlags};
 
 /// Start and length of a part of the caller's address space, in bytes, as the caller passed them.
 #[derive(Clone, Copy)]
@@ -161,9 +161,9 @@ pub fn mremap(
     flags: RemapFlags,
     new: VirtAddr,
 ) -> Result<u64> {
-    let mut moved = 0;
+    let mut moved = Moved::default();
     with_room(task, || {
-        if moved == 0 {
+        if moved.is_nothing() {
             room::check(Errno::ENOMEM)?;
         }
         let mut remap = || {

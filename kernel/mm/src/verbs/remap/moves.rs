@@ -1,9 +1,9 @@
 //! Moves of mappings to another address.
 
-use super::Gone;
 use super::request::Request;
-use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::Machine;
+use super::{Gone, Moved};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Level, Machine};
 use crate::frame::zone::Reserve;
 use crate::space::{AREAS, Areas, Error};
 use crate::table::Budget;
@@ -47,12 +47,12 @@ impl<M: Machine> Areas<'_, M> {
         &mut self,
         request: &Request,
         old: VirtRange,
-        moved: &mut u64,
+        moved: &mut Moved,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         let to = request.to.ok_or(Error::Inval)?;
         let mut left = old;
-        left.start += *moved;
+        left.start += moved.bytes;
         let mut areas = 0;
         while let Some(slot) = self.vmas.from(left.start) {
             let vma = self.vmas.get(slot);
@@ -83,7 +83,7 @@ impl<M: Machine> Areas<'_, M> {
                 self.vmas.reserve(4)?;
             }
             self.move_vma(part, new, request.keeps())?;
-            *moved = left.start - old.start;
+            moved.bytes = left.start - old.start;
             areas += 1;
             if areas % AREAS == 0 || gone.is_full() {
                 self.pause_to(|| gone.clear());
@@ -99,6 +99,98 @@ impl<M: Machine> Areas<'_, M> {
         self.vmas.find(at).and_then(order).is_some()
     }
 
+    /// [`Self::move_vma`], in steps where its pages move one by one: what has moved is mapped at its
+    /// new place, and the claim keeps others waiting for the rest.
+    #[inline]
+    pub(super) fn move_one(
+        &mut self,
+        old: VirtRange,
+        new: VirtRange,
+        keep: bool,
+        moved: &mut Moved,
+    ) -> Result<(), Error> {
+        match old.len() > self.step() && self.moves_pages(old.start, new.start) {
+            true => self.move_in_steps(old, new, keep, moved),
+            false => self.move_vma(old, new, keep),
+        }
+    }
+    /// Bytes whose pages one step moves one by one: some 100,000 instructions.
+    fn step(&self) -> u64 {
+        u64::from(self.mm().machine().step()) * PAGE_SIZE
+    }
+    /// The end of the first step, which moves what is not there for nothing; `None`: there is one
+    /// step only.
+    fn end_of_step(&self, range: VirtRange) -> Option<VirtAddr> {
+        let used = self.root().first_used(range)?.max(range.start);
+        (range.end - used > self.step()).then(|| used + self.step())
+    }
+    /// Whether a move is by pages, of an area that may be cut meanwhile.
+    fn moves_pages(&self, from: VirtAddr, to: VirtAddr) -> bool {
+        let slot = self.vmas.find(from);
+        let whole = VmaFlags::HUGETLB | VmaFlags::UFFD;
+        let alike = (from.0 ^ to.0).is_multiple_of(Level::Pmd.bytes());
+        let tables = self.mm().switches().move_level() > Level::Pte;
+        !(alike && tables) && slot.is_some_and(|slot| !self.vmas.get(slot).flags.intersects(whole))
+    }
+    #[cold]
+    #[inline(never)]
+    fn move_in_steps(
+        &mut self,
+        old: VirtRange,
+        new: VirtRange,
+        keep: bool,
+        moved: &mut Moved,
+    ) -> Result<(), Error> {
+        let (mut from, mut to) = (old, new);
+        while let Some(end) = self.end_of_step(from) {
+            let len = end - from.start;
+            let first = |range: VirtRange| VirtRange::new(range.start, range.start + len);
+            self.move_part(first(from), first(to), keep)?;
+            moved.to = moved.to.or(Some(new.start));
+            moved.bytes += len;
+            (from.start, to.start) = (end, first(to).end);
+            self.pause();
+            self.vmas.reserve(4)?;
+        }
+        self.move_part(from, to, keep)?;
+        if keep {
+            self.keep_empty(old);
+        }
+        Ok(())
+    }
+
+    /// Moves what an earlier attempt has left of one mapping. EFAULT: others have changed it since,
+    /// or its place.
+    #[cold]
+    pub(super) fn move_rest(
+        &mut self,
+        request: &Request,
+        to: VirtAddr,
+        moved: &mut Moved,
+        gone: &mut Gone<M>,
+    ) -> Result<VirtAddr, Error> {
+        let mut old = request.kept();
+        old.start += moved.bytes;
+        let new = VirtRange::new(to + moved.bytes, to + request.new_len);
+        let slot = self.vmas.find(old.start).ok_or(Error::Fault)?;
+        if old.end > self.vmas.get(slot).range.end {
+            return Err(Error::Fault);
+        }
+        self.check_source(request, slot)?;
+        self.vmas.reserve(4)?;
+        if request.to.is_some() {
+            self.check_seals(new)?;
+            self.clear(new, gone)?;
+        } else if !self.vmas.is_clear(new) {
+            return Err(Error::Fault);
+        }
+        if self.has_paused() {
+            self.vmas.reserve(4)?;
+        }
+        self.move_one(old, new, request.keeps(), moved)?;
+        Ok(to)
+    }
+
     /// Moves the pages of one mapping, and its VMA, for which room is reserved, to an unmapped
     /// range, which may be longer; with `keep` the old mapping stays, empty. An empty old range
     /// makes a second mapping of shared memory. Fails only for want of page tables, with no change.
@@ -109,6 +201,14 @@ impl<M: Machine> Areas<'_, M> {
         new: VirtRange,
         keep: bool,
     ) -> Result<(), Error> {
+        self.move_part(old, new, keep)?;
+        if keep {
+            self.keep_empty(old);
+        }
+        Ok(())
+    }
+    #[inline]
+    fn move_part(&mut self, old: VirtRange, new: VirtRange, keep: bool) -> Result<(), Error> {
         if !old.is_empty() {
             let huge = self.refuses && self.is_huge(old.start);
             self.edit(|edit| edit.move_range(old, new.start, huge))?;
@@ -120,16 +220,17 @@ impl<M: Machine> Areas<'_, M> {
         if left_monitor && !old.is_empty() {
             self.end_moved_protection(VirtRange::new(new.start, new.start + old.len()));
         }
-        if keep {
-            // The old range stays mapped and empty; its VMA is unlocked whole, and without pages it
-            // has no anon_vma.
-            self.vmas.change(old.start, |v| {
-                v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
-                v.anon_vma = v.anon_vma.filter(|_| v.range != old);
-                v.has_anon = v.anon_vma.is_some();
-            });
-        }
         self.note_total();
         Ok(())
+    }
+    /// The old range stays mapped and empty, but for what was faulted in during a pause; its VMA is
+    /// unlocked whole, and without pages it has no anon_vma.
+    fn keep_empty(&mut self, old: VirtRange) {
+        let has_pages = self.has_paused() && !self.root().is_empty(old);
+        self.vmas.change(old.start, |v| {
+            v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+            v.anon_vma = v.anon_vma.filter(|_| v.range != old || has_pages);
+            v.has_anon = v.anon_vma.is_some();
+        });
     }
 }

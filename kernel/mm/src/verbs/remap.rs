@@ -28,6 +28,7 @@ pub struct Moved {
 
 impl Moved {
     /// Whether nothing has moved yet.
+    #[inline]
     pub fn is_nothing(&self) -> bool {
         self.bytes == 0
     }
@@ -198,7 +199,7 @@ impl<M: Machine> Areas<'_, M> {
             self.clear(new, gone)?;
         }
         if self.has_paused() {
-            self.vmas.reserve(4)?;
+            self.reserve_again()?;
         }
         self.move_one(kept, new, request.keeps(), moved)?;
         Ok(new.start)

@@ -36,6 +36,7 @@ impl<M: Machine> Default for VmaTree<M> {
 
 impl<M: Machine> VmaTree<M> {
     /// Makes room for `n` more VMAs, so that what follows cannot fail.
+    #[inline]
     pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
         self.limit(self.len() + n <= self.most)?;
         self.store.reserve(n)

@@ -5,12 +5,14 @@ use super::{Gone, Moved};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::zone::Reserve;
+use crate::manager::OutOfMemory;
 use crate::space::{AREAS, Areas, Error};
 use crate::table::Budget;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
     /// Unmaps the target.
+    #[inline(never)]
     pub(super) fn clear(&mut self, range: VirtRange, gone: &mut Gone<M>) -> Result<(), Error> {
         if self.vmas.is_clear(range) {
             return Ok(());
@@ -80,7 +82,7 @@ impl<M: Machine> Areas<'_, M> {
             self.check_seals(new)?;
             self.clear(new, gone)?;
             if self.has_paused() {
-                self.vmas.reserve(4)?;
+                self.reserve_again()?;
             }
             self.move_vma(part, new, request.keeps())?;
             moved.bytes = left.start - old.start;
@@ -101,7 +103,7 @@ impl<M: Machine> Areas<'_, M> {
 
     /// [`Self::move_vma`], in steps where its pages move one by one: what has moved is mapped at its
     /// new place, and the claim keeps others waiting for the rest.
-    #[inline]
+    #[inline(always)]
     pub(super) fn move_one(
         &mut self,
         old: VirtRange,
@@ -125,12 +127,24 @@ impl<M: Machine> Areas<'_, M> {
         (range.end - used > self.step()).then(|| used + self.step())
     }
     /// Whether a move is by pages, of an area that may be cut meanwhile.
+    #[inline]
     fn moves_pages(&self, from: VirtAddr, to: VirtAddr) -> bool {
-        let slot = self.vmas.find(from);
-        let whole = VmaFlags::HUGETLB | VmaFlags::UFFD;
         let alike = (from.0 ^ to.0).is_multiple_of(Level::Pmd.bytes());
         let tables = self.mm().switches().move_level() > Level::Pte;
-        !(alike && tables) && slot.is_some_and(|slot| !self.vmas.get(slot).flags.intersects(whole))
+        !(alike && tables) && self.may_be_cut(from)
+    }
+    #[cold]
+    #[inline(never)]
+    fn may_be_cut(&self, at: VirtAddr) -> bool {
+        let whole = VmaFlags::HUGETLB | VmaFlags::UFFD;
+        let slot = self.vmas.find(at);
+        slot.is_some_and(|slot| !self.vmas.get(slot).flags.intersects(whole))
+    }
+    /// Makes room after a pause, as before the move.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reserve_again(&mut self) -> Result<(), OutOfMemory> {
+        self.vmas.reserve(4)
     }
     #[cold]
     #[inline(never)]
@@ -150,7 +164,7 @@ impl<M: Machine> Areas<'_, M> {
             moved.bytes += len;
             (from.start, to.start) = (end, first(to).end);
             self.pause();
-            self.vmas.reserve(4)?;
+            self.reserve_again()?;
         }
         self.move_part(from, to, keep)?;
         if keep {
@@ -162,6 +176,7 @@ impl<M: Machine> Areas<'_, M> {
     /// Moves what an earlier attempt has left of one mapping. EFAULT: others have changed it since,
     /// or its place.
     #[cold]
+    #[inline(never)]
     pub(super) fn move_rest(
         &mut self,
         request: &Request,
@@ -177,7 +192,7 @@ impl<M: Machine> Areas<'_, M> {
             return Err(Error::Fault);
         }
         self.check_source(request, slot)?;
-        self.vmas.reserve(4)?;
+        self.reserve_again()?;
         if request.to.is_some() {
             self.check_seals(new)?;
             self.clear(new, gone)?;
@@ -185,7 +200,7 @@ impl<M: Machine> Areas<'_, M> {
             return Err(Error::Fault);
         }
         if self.has_paused() {
-            self.vmas.reserve(4)?;
+            self.reserve_again()?;
         }
         self.move_one(old, new, request.keeps(), moved)?;
         Ok(to)
@@ -207,7 +222,8 @@ impl<M: Machine> Areas<'_, M> {
         }
         Ok(())
     }
-    #[inline]
+    // In line: twice on the way of each move, and of a cold one.
+    #[inline(always)]
     fn move_part(&mut self, old: VirtRange, new: VirtRange, keep: bool) -> Result<(), Error> {
         if !old.is_empty() {
             let huge = self.refuses && self.is_huge(old.start);
@@ -223,10 +239,16 @@ impl<M: Machine> Areas<'_, M> {
         self.note_total();
         Ok(())
     }
+    #[cold]
+    #[inline(never)]
+    fn has_pages(&self, range: VirtRange) -> bool {
+        self.root().first_used(range).is_some()
+    }
     /// The old range stays mapped and empty, but for what was faulted in during a pause; its VMA is
     /// unlocked whole, and without pages it has no anon_vma.
+    #[inline]
     fn keep_empty(&mut self, old: VirtRange) {
-        let has_pages = self.has_paused() && !self.root().is_empty(old);
+        let has_pages = self.has_paused() && self.has_pages(old);
         self.vmas.change(old.start, |v| {
             v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
             v.anon_vma = v.anon_vma.filter(|_| v.range != old || has_pages);

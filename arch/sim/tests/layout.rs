@@ -406,7 +406,7 @@ fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
 }
 
 fn too_many_mappings<F: PteFormat>(w: &World<F>) {
-    use mm::MAX_VMAS;
+    use mm::vma::tree::MAX_VMAS;
     let s = w.process();
     // One more than the limit, as in Linux.
     let count = MAX_VMAS as u64 + 1;

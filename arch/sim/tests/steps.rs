@@ -99,8 +99,8 @@ fn unmap_is_whole_to_others<F: PteFormat>() {
     });
 }
 
-/// To a place where each page moves for itself: what has moved is reached at its new place, what has
-/// not is not touched meanwhile.
+/// To a place where each page moves for itself: what has moved is reached at its new place, and
+/// what has not at its old one.
 fn move_by_pages_is_whole_to_others<F: PteFormat>() {
     const AWAY: u64 = 4 * LEN + 3 * PAGE_SIZE;
     scene::<F>(|w, p| {

@@ -90,9 +90,7 @@ pub(crate) mod verbs;
 pub mod vma;
 
 pub use frame::FrameMeta;
-pub use manager::{
-    FrameCounts, FrameInfo, Loaded, MAX_VMAS, Mm, OutOfMemory, Overcommit, Policy, SpaceKey,
-};
+pub use manager::{FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory, Overcommit, Policy, SpaceKey};
 pub use own::PageCount;
 pub use report::{EntryRun, EntryTo, SmapsWalk};
 pub use space::{

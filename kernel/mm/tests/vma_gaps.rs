@@ -2,8 +2,8 @@
 //! ranges, and its memory.
 
 use arch_sim::Sim;
-use mm::MAX_VMAS;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use mm::vma::tree::MAX_VMAS;
 use mm::vma::{Backing, Prot, STACK_GUARD_GAP, Vma, VmaFlags, VmaTree};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

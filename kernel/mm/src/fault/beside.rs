@@ -18,8 +18,8 @@
 use super::Access;
 use super::cow::reuse_single;
 use super::fresh::{fill, zeroed};
-use super::keys::refused_if_there;
-use super::resolve::{Fault, Stop, allowed, attrs};
+use super::keys::may_try;
+use super::resolve::{Fault, Stop, attrs};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr};
 use crate::arch::{Level, Machine};
 use crate::folio::Folio;
@@ -57,10 +57,7 @@ impl<M: Machine> Reading<'_, M> {
             return false;
         };
         let first = access == Access::Write && !vma.has_anon;
-        if first || !only_entries(vma) || !allowed(vma, access, false) {
-            return false;
-        }
-        if refused_if_there(&self.space.mm, vma, access) {
+        if first || !only_entries(vma) || !may_try(&self.space.mm, vma, access) {
             return false;
         }
         let va = addr.align_down(PAGE_SIZE);

@@ -1,6 +1,7 @@
 //! Protection keys, where hardware does not ask them: in what the kernel does in the place of the
 //! running thread, and for a page that is not there yet.
 
+use super::resolve::allowed;
 use super::{Access, Resolution};
 use crate::addr::VirtAddr;
 use crate::arch::{Cpu, Machine, PteFormat};
@@ -24,6 +25,12 @@ pub(super) fn refused_if_there<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, access: Acc
         && vma.prot.intersects(Prot::KEY)
         && access != Access::Exec
         && refused_by_key(mm, vma, access)
+}
+
+/// Whether an access that the running thread has tried is for a page to be made.
+#[inline(always)]
+pub(super) fn may_try<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, access: Access) -> bool {
+    allowed(vma, access, false) && !refused_if_there(mm, vma, access)
 }
 
 /// Whether the running thread may use the page of `addr`, as far as its keys say.

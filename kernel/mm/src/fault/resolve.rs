@@ -174,19 +174,17 @@ fn attempt_here<M: Machine>(
         Some(slot) => slot,
         None => super::stack::grow(locked, addr)?,
     };
-    if tried && refused_if_there(&space.mm, locked.vmas.get(slot), access) {
+    let vma = locked.vmas.get(slot);
+    if !allowed(vma, access, force) || tried && refused_if_there(&space.mm, vma, access) {
         return Err(locked.refused(Resolution::Denied));
     }
-    if locked.vmas.get(slot).flags.intersects(VmaFlags::MARKED) && !unmarked {
+    if vma.flags.intersects(VmaFlags::MARKED) && !unmarked {
         return Err(Resolution::Asks);
     }
     let Inner {
         vmas, table, rss, ..
     } = &mut **locked;
     let mut vma = vmas.get(slot);
-    if !allowed(vma, access, force) {
-        return Err(locked.refused(Resolution::Denied));
-    }
     // Before the page: a CPU that faults as a reader changes no VMA.
     if access == Access::Write && !vma.has_anon && !vma.shared() {
         vmas.prepare_write(slot);

@@ -3,9 +3,9 @@
 use super::{Error, Inner, Locked};
 use crate::addr::PAGE_SIZE;
 use crate::arch::Machine;
-use crate::manager::Mm;
+use crate::manager::{Mm, Policy};
 use crate::table::Zap;
-use crate::vma::{Backing, Vma, VmaFlags};
+use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
 
 /// Resident pages of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +77,16 @@ impl<M: Machine> Locked<'_, M> {
         match !vma.is_accountable() || self.may_promise(pages) {
             true => Ok(()),
             false => Err(Error::NoMem),
+        }
+    }
+    /// Whether a child may be promised what these VMAs come to.
+    #[inline]
+    pub(crate) fn may_copy(&self, vmas: &VmaTree<M>) -> Result<(), Error> {
+        // With another policy each VMA may be what it was allowed to be.
+        let never = self.mm().overcommit().policy() == Policy::Never;
+        match never && !self.may_promise(vmas.figures().charged) {
+            true => Err(Error::NoMem),
+            false => Ok(()),
         }
     }
     /// Whether `pages` more may be promised, with what this verb has changed so far.

@@ -2,7 +2,7 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::manager::{OutOfMemory, Policy, SpaceKey};
+use crate::manager::{OutOfMemory, SpaceKey};
 use crate::mutant::{self, Mutant};
 use crate::space::{AREAS, AddressSpace, Areas, Error, Handle, Inner};
 use crate::stat::Event;
@@ -33,11 +33,7 @@ impl<M: Machine> AddressSpace<M> {
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
     let mut vmas = copy_areas(parent, child.key, child.inner.get_mut())?;
-    // With another policy each area is as much as it was when it was mapped.
-    let never = parent.mm().overcommit().policy() == Policy::Never;
-    if never && !parent.may_promise(vmas.figures().charged) {
-        return Err(Error::NoMem);
-    }
+    parent.may_copy(&vmas)?;
     let mut gather = parent.gather();
     let mut copying = Copying {
         budget: Budget::step(parent.mm()),
@@ -70,16 +66,11 @@ fn copy_areas<M: Machine>(
     child.has_monitors = parent.has_monitors;
     child.keys = parent.keys;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
-    if parent.vmas.len() <= AREAS {
-        return Ok(VmaTree::copy_of(
-            parent.vmas.figures(),
-            parent.vmas.iter(),
-            is_inherited,
-            copy,
-            inherit,
-        )?);
-    }
     let figures = parent.vmas.figures();
+    if parent.vmas.len() <= AREAS {
+        let all = parent.vmas.iter();
+        return Ok(VmaTree::copy_of(figures, all, is_inherited, copy, inherit)?);
+    }
     let (mut at, mut left, mut ends) = (VirtAddr(0), AREAS, false);
     let vmas = core::iter::from_fn(|| {
         if left == 0 {

@@ -9,7 +9,8 @@ use super::taken::Taken;
 use super::types::{AnonVma, Vma};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::manager::{MAX_VMAS, OutOfMemory};
+pub use crate::manager::MAX_VMAS;
+use crate::manager::OutOfMemory;
 use core::borrow::Borrow;
 
 /// VMAs that do not overlap, sorted.
@@ -169,9 +170,8 @@ impl<M: Machine> VmaTree<M> {
         self.change(self.get(slot).range.start, |v| v.range.start = start);
     }
 
-    /// Copies by `copy` of those of `vmas`, which come in order and add up to `figures`, that `keep`
-    /// wants, changed by `change`, which unlocks them. Private pages begin an inherited history
-    /// there.
+    /// Copies by `copy` of those of `vmas`, in order, that `keep` wants, changed by `change`, which
+    /// unlocks them; together they are `figures`. Private pages begin an inherited history there.
     #[inline]
     pub fn copy_of<V: Borrow<Vma<M>>>(
         mut figures: Figures,

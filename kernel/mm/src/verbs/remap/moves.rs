@@ -101,8 +101,8 @@ impl<M: Machine> Areas<'_, M> {
         self.vmas.find(at).and_then(order).is_some()
     }
 
-    /// [`Self::move_vma`], in steps where its pages move one by one: what has moved is mapped at its
-    /// new place, and the claim keeps others waiting for the rest.
+    /// [`Self::move_vma`], in steps where its pages move one by one: what has moved is mapped at
+    /// its new place, and the claim keeps others waiting for the rest.
     #[inline(always)]
     pub(super) fn move_one(
         &mut self,

@@ -267,6 +267,7 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
                 break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0);
             }
             Resolution::Denied => break denied(task, addr, access),
+            Resolution::Bus if take_huge_back(task, addr, access) => {}
             Resolution::Bus => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
             Resolution::Poisoned(order) => break SigInfo::memory_error(addr.0, order.bytes()),
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
@@ -322,6 +323,13 @@ fn wait_for_claim(task: &Task) -> bool {
     waited.unwrap_or(false)
 }
 
+/// Whether a write that found no huge page left has taken that of the space's children.
+#[cold]
+fn take_huge_back(task: &Task, addr: VirtAddr, access: Access) -> bool {
+    let take = || task.space.lend(|space| space.take_huge_back(addr));
+    access == Access::Write && take() == Some(true)
+}
+
 /// No memory for a fault inside a system call, which could not wait for some: the call has failed,
 /// and the program with it.
 fn out_of_memory(task: &Arc<Task>) {
@@ -372,6 +380,7 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     let mut resolution = resolve(&task, addr, access);
     while match resolution {
         Resolution::Claimed => wait_for_claim(&task),
+        Resolution::Bus => take_huge_back(&task, addr, access),
         Resolution::Asks => userfault::ask(&task, addr, access, Mode::Kernel) == Answer::Again,
         _ => false,
     } {

@@ -6,7 +6,7 @@ use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::open::file::{FileOps, Ready};
-use crate::process::task::{Process, Task};
+use crate::process::task::{self, Process, Task};
 use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,19 +14,27 @@ use core::any::Any;
 
 struct PidFd(Arc<Process>);
 
+impl PidFd {
+    /// Whether its parent has waited for it: its number may be another one's by now.
+    fn is_reaped(&self) -> bool {
+        let found = task::find(self.0.pid());
+        !found.is_some_and(|process| Arc::ptr_eq(&process, &self.0))
+    }
+}
+
 impl FileOps for PidFd {
     fn poll(&self) -> Ready {
-        if self.0.has_ended() {
-            Ready::IN
-        } else {
-            Ready::empty()
+        match self.0.has_ended() {
+            true if self.is_reaped() => Ready::IN | Ready::HUP,
+            true => Ready::IN,
+            false => Ready::empty(),
         }
     }
     fn queues<'a>(&'a self, queues: &mut Vec<&'a WaitQueue>) {
         queues.push(&self.0.exit_events);
     }
     fn describe(&self, out: &mut Text) {
-        let pid = if self.0.has_ended() { -1 } else { self.0.pid() };
+        let pid = if self.is_reaped() { -1 } else { self.0.pid() };
         out.put(format_args!("Pid:\t{pid}\nNSpid:\t{pid}\n"));
     }
 }

@@ -49,7 +49,8 @@ pub enum Resolution {
     Guard,
     /// SIGSEGV, SEGV_ACCERR.
     Denied,
-    /// SIGBUS, BUS_ADRERR: past the end of the object.
+    /// SIGBUS, BUS_ADRERR: past the end of the object, or no huge page left. A write is tried again
+    /// after [`crate::AddressSpace::take_huge_back`].
     Bus,
     /// SIGBUS, BUS_MCEERR_AR: the memory of the page, of this order, has failed, or UFFDIO_POISON
     /// took it away.

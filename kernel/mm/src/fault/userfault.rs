@@ -52,31 +52,26 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// [`AddressSpace::fault`] again, if the VMA's marks were why it failed, or children that have
-    /// the huge page which this space has reserved. The caller holds no lock.
+    /// [`AddressSpace::fault`] again, if the VMA's marks were why it failed.
     #[cold]
     #[inline(never)]
     pub(super) fn fault_past_marks(
         &self,
         addr: VirtAddr,
         access: Access,
-        mut why: Resolution,
+        why: Resolution,
     ) -> Resolution {
-        let again = || {
-            let request = Request {
-                tried: true,
-                ..Request::new(addr, access)
-            };
-            let resolved = resolve(&mut self.lock(), request);
-            resolved.map_or_else(|why| why, |_| Resolution::Done)
+        if why != Resolution::Asks {
+            return why;
+        }
+        let request = Request {
+            tried: true,
+            ..Request::new(addr, access)
         };
-        if why == Resolution::Asks {
-            why = again();
+        match resolve(&mut self.lock(), request) {
+            Ok(_) => Resolution::Done,
+            Err(why) => why,
         }
-        while why == Resolution::Bus && access == Access::Write && self.take_huge_back(addr) {
-            why = again();
-        }
-        why
     }
 }
 

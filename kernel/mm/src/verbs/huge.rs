@@ -13,10 +13,11 @@ use alloc::sync::Arc;
 
 impl<M: Machine> AddressSpace<M> {
     /// Takes the private huge page at `addr` away from the children that have it too, if this space
-    /// has it reserved: its owner's write is not to fail for a fork (Linux: HPAGE_RESV_OWNER).
-    /// Returns whether one had it. The caller holds no lock.
+    /// has it reserved: a write that found none left ([`crate::fault::Resolution::Bus`]) is not to
+    /// fail for a fork (Linux: HPAGE_RESV_OWNER). Returns whether one had it: then it may be tried
+    /// again. The caller holds no lock.
     #[cold]
-    pub(crate) fn take_huge_back(&self, addr: VirtAddr) -> bool {
+    pub fn take_huge_back(&self, addr: VirtAddr) -> bool {
         let Some((object, index)) = self.reserved_huge(addr) else {
             return false;
         };
@@ -67,7 +68,7 @@ impl<M: Machine> Locked<'_, M> {
     ) -> Option<VirtRange> {
         let areas = self.vmas.iter_in(part);
         let mut pages = areas.filter_map(|vma| vma.huge_page_of(object, index));
-        pages.find(|page| self.root().first_used(*page).is_some())
+        pages.find(|page| self.root().lookup(page.start).is_some())
     }
     /// Unmaps a huge page, which does not come back.
     fn lose_huge_page(&mut self, page: VirtRange) {

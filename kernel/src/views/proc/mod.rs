@@ -20,6 +20,7 @@ mod scan;
 mod smaps;
 mod stat;
 mod status;
+mod subject;
 mod sysctl;
 mod system;
 mod sysvipc;
@@ -34,7 +35,8 @@ use crate::process::task;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
-use dir::{Subject, SubjectDir};
+use dir::SubjectDir;
+use subject::Subject;
 
 /// All of /proc.
 pub fn tree() -> Tree {
@@ -83,7 +85,10 @@ impl Dynamic for Processes {
                 (task.process().clone(), Some(task))
             }
         };
-        Ok(SubjectDir::entry(Subject { process, task }, process::FILES))
+        Ok(SubjectDir::entry(
+            &Subject { process, task },
+            process::FILES,
+        ))
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {

@@ -1,13 +1,13 @@
 //! Areas of huge pages ([`crate::hugetlb`]): their reservations, and what verbs refuse there.
 
-use crate::addr::{VirtAddr, VirtRange};
+use crate::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
 use crate::space::{Advice, Error, Locked};
 use crate::table::Budget;
-use crate::vma::{Slot, Taken, Vma, VmaFlags};
+use crate::vma::{Prot, Slot, Taken, Vma, VmaFlags};
 
 impl<M: Machine> Locked<'_, M> {
     /// EINVAL if an end of `range` lies in a huge page.
@@ -133,6 +133,17 @@ impl<M: Machine> Vma<M> {
                 object.claim(first, self.range.pages())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Makes its file as long as it reaches, if it is writable; as in Linux, once its pages are
+    /// reserved.
+    #[cold]
+    pub(super) fn grow_huge_file(&self) {
+        let writable = self.prot.contains(Prot::WRITE);
+        if let Some((object, first)) = self.object_page(self.range.start).filter(|_| writable) {
+            let end = first + self.range.pages();
+            object.file_object().grow_to(end << PAGE_SHIFT);
         }
     }
 

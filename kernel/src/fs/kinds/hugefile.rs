@@ -58,8 +58,8 @@ pub fn zeros(order: Order, shared: bool, len: u64, root: Pfn) -> Backing<Hw> {
     }
 }
 
-/// A mapping of `len` bytes of a file of huge pages. EINVAL: it begins in a page; EOVERFLOW: no file
-/// reaches as far as its last page does.
+/// A mapping of `len` bytes of a file of huge pages. EINVAL: it begins in a page; EOVERFLOW: its
+/// last page lies beyond what a file can have.
 pub fn mapping(backing: Backing<Hw>, shared: bool, len: u64, root: Pfn) -> Result<Backing<Hw>> {
     let (
         Some(order),

@@ -87,7 +87,7 @@ impl Directory for Files {
                 | if file.readable() { 0o400 } else { 0 }
                 | if file.writable() { 0o200 } else { 0 };
             let node = node(&subject, FileKind::Symlink, mode, index);
-            // The link must not keep the file open: it looks again each time.
+            // Neither it nor the text below keeps the file open: both look again each time.
             return Ok(PseudoLink::with_node(node, move || {
                 Ok(LinkTarget::Place(opened(&known, fd)?.0.place.clone()))
             }));

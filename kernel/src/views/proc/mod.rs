@@ -36,11 +36,16 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use dir::SubjectDir;
+use spin::Once;
 use subject::Subject;
+
+/// st_dev of all its files, of which most are made when they are looked up.
+static DEVICE: Once<u64> = Once::new();
 
 /// All of /proc.
 pub fn tree() -> Tree {
     let tree = Tree::new(Some(Box::new(Processes)));
+    DEVICE.call_once(|| tree.device());
     for (path, show) in system::FILES {
         tree.show(path, show);
     }

@@ -153,6 +153,7 @@ impl<K: Key, S: Sleeper, const RANK: u8, const BUCKETS: usize> Sleepers<K, S, RA
             let is_it = |entry: &Entry<K, S>| core::ptr::eq(entry.sleeper.place(), place);
             let at = list.iter().position(is_it);
             let entry = at.map(|at| list.remove(at));
+            give_back(&mut list);
             place.set(None);
             drop(list);
             drop(entry);
@@ -199,7 +200,9 @@ impl<K: Key, S: Sleeper, const RANK: u8, const BUCKETS: usize> Sleepers<K, S, RA
             entry.sleeper.place().set(Some(there));
             target.push(entry);
         });
-        Ok(woken + moved.count())
+        let moved = moved.count();
+        give_back(&mut list);
+        Ok(woken + moved)
     }
 }
 
@@ -210,5 +213,16 @@ fn take_out<K: Key, S: Sleeper>(list: &mut List<K, S>, key: &K, count: usize, bi
         entry.sleeper.place().set(None);
         entry.sleeper.wake();
     });
-    woken.count()
+    let woken = woken.count();
+    give_back(list);
+    woken
+}
+
+/// Gives the memory of a list back that many have slept in and that is empty now. Room for a few
+/// stays: whoever sleeps next needs none.
+fn give_back<K, S>(list: &mut List<K, S>) {
+    const FEW: usize = 8;
+    if list.capacity() > FEW && list.is_empty() {
+        *list = Vec::new();
+    }
 }

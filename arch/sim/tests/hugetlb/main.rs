@@ -28,6 +28,7 @@ on_both_by_run! {
     a_child_has_no_reservations
     shared_pages_are_one
     a_file_keeps_its_reservations
+    a_file_grows_with_what_is_mapped
     private_pages_of_a_file
     truncation_and_holes
     truncation_in_steps
@@ -337,6 +338,29 @@ fn a_file_keeps_its_reservations<F: PteFormat>(w: &Huge<F>) {
     pool(w, 0);
 }
 
+/// By a mapping that may write, and not if the mapping cannot be had.
+fn a_file_grows_with_what_is_mapped<F: PteFormat>(w: &Huge<F>) {
+    pool(w, 2);
+    let (object, s) = (file(w, 0), w.process());
+    let map = |pages, prot| {
+        s.map(MapRequest {
+            prot,
+            flags: VmaFlags::SHARED | VmaFlags::HUGETLB,
+            ..request(object.clone(), AT, pages)
+        })
+    };
+    assert_eq!(map(3, RW), Err(Error::NoMem));
+    assert_eq!(object.len(), 0);
+    map(2, Prot::READ).unwrap();
+    assert_eq!(object.len(), 0);
+    map(2, RW).unwrap();
+    map(1, RW).unwrap();
+    assert_eq!(object.len(), 2 * w.size());
+    drop((s, object));
+    assert_eq!(left(w), (2, 0));
+    pool(w, 0);
+}
+
 fn private_pages_of_a_file<F: PteFormat>(w: &Huge<F>) {
     pool(w, 4);
     let object = file(w, 2);
@@ -498,6 +522,8 @@ fn pages_move_whole<F: PteFormat>(w: &Huge<F>) {
     );
     let keep = MAYMOVE | mm::RemapFlags::DONTUNMAP;
     assert_eq!(remap(AT, w.size(), w.size(), keep, w.huge(8)), inval);
+    // A length that no whole number of huge pages is as large as.
+    assert_eq!(remap(AT, u64::MAX - 8191, w.size(), MAYMOVE, AT), inval);
     w.check(&[&s], &[]);
     // Far, to where other tables are, with the reservation of the third page.
     let to = VirtAddr(0x50_0000_0000);

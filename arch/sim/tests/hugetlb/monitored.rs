@@ -13,6 +13,7 @@ use mm::{Advice, Content, Error, Registration};
 on_both_by_run! {
     a_missing_page_is_taken_filled_and_mapped
     what_was_taken_in_vain_is_reserved_again
+    what_is_mapped_no_more_is_not_reserved
     nothing_is_put_past_the_end
     a_page_of_the_file_is_asked_for
     protection_is_by_the_huge_page
@@ -159,6 +160,25 @@ fn what_was_taken_in_vain_is_reserved_again<F: PteFormat>(w: &Huge<F>) {
         assert_eq!(left(w).1, 1 + u64::from(object.is_none()));
         s.userfault_unregister(w.part(0, 2), 7).unwrap();
         w.store(0, s, w.huge(1), 1).unwrap();
+        check(w, &[s], object);
+    });
+}
+
+/// Who unmaps a private page gives its reservation back, also while the page is filled.
+fn what_is_mapped_no_more_is_not_reserved<F: PteFormat>(w: &Huge<F>) {
+    of_both(w, MISSING, |s, object| {
+        let taken = take(w, s, 1, 9).unwrap();
+        s.unmap(w.huge(1), w.size()).unwrap();
+        drop(taken);
+        // A file keeps it.
+        assert_eq!(left(w), (4, 1 + u64::from(object.is_some())));
+        if let Some(object) = object {
+            let taken = take(w, s, 0, 9).unwrap();
+            object.truncate(0);
+            drop(taken);
+            object.set_len(2 * w.size());
+            assert_eq!(left(w), (4, 0));
+        }
         check(w, &[s], object);
     });
 }

@@ -134,6 +134,9 @@ impl<M: Machine> Object<M> {
             inner.claims.remove(&index);
             given += 1;
         }
+        while let Some(&index) = inner.taken.range(range.clone()).next() {
+            inner.taken.remove(&index);
+        }
         self.drop_claims(given);
     }
     /// Gives back so many reservations, which are in no set any more.
@@ -143,10 +146,11 @@ impl<M: Machine> Object<M> {
             self.left_pool(claims << self.order().0);
         }
     }
-    /// Whether the page that backs the single page `index` is reserved.
-    pub(super) fn has_claim(&self, index: u64) -> bool {
+    /// Whether there is, for the single page `index`, a claim to be made again; there is none any
+    /// more.
+    pub(super) fn take_back_claim(&self, index: u64) -> bool {
         let index = index >> self.order().0;
-        self.inner.lock().claims.contains(&index)
+        self.inner.lock().taken.remove(&index)
     }
     /// How many pages are reserved, for [`crate::check`].
     pub fn claims(&self) -> u64 {
@@ -223,9 +227,18 @@ impl<M: Machine> Object<M> {
     pub(crate) fn huge_copy(&self, index: u64, who: Pfn) -> Result<Folio, OutOfMemory> {
         let huge = self.huge.as_ref().ok_or(OutOfMemory)?;
         let index = index >> huge.order.0;
+        self.huge_copy_in(huge, &mut self.inner.lock(), index, who)
+    }
+    /// The same, by the index of the huge page.
+    pub(super) fn huge_copy_in(
+        &self,
+        huge: &Huge<M>,
+        inner: &mut ObjectPages,
+        index: u64,
+        who: Pfn,
+    ) -> Result<Folio, OutOfMemory> {
         let owned = self.is_owned_by(who);
-        let mut inner = self.inner.lock();
-        let page = self.huge_take(huge, &mut inner, index, owned, Kind::Anon)?;
+        let page = self.huge_take(huge, inner, index, owned, Kind::Anon)?;
         // The limit is one of files: private pages are counted while they are reserved only.
         self.left_pool(huge.order.pages());
         Ok(Folio::from_pfn(page))

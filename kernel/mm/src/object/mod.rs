@@ -38,6 +38,8 @@ struct ObjectPages {
     /// object's order.
     pages: BTreeMap<u64, Pfn>,
     claims: Claims,
+    /// Claims of [`Unmapped`] pages, which are made again if those come to nothing.
+    taken: Claims,
     /// Single pages whose memory has failed. Those of huge pages are in `pages` nevertheless.
     hwpoison: BTreeSet<u64>,
     /// Whether some of the pages are, or were, of a large folio.
@@ -131,6 +133,7 @@ impl<M: Machine> Object<M> {
                 len: 0,
                 pages: BTreeMap::new(),
                 claims: Claims::new(),
+                taken: Claims::new(),
                 hwpoison: BTreeSet::new(),
                 has_large: false,
                 monitored: false,
@@ -163,7 +166,7 @@ impl<M: Machine> Object<M> {
         while !self.set_len_step(len) {}
     }
 
-    /// Makes it at least so long.
+    /// Makes it at least so long, and keeps what is there.
     pub fn grow_to(&self, len: u64) {
         let mut inner = self.inner.lock();
         inner.len = inner.len.max(len);

@@ -9,7 +9,8 @@ use crate::manager::OutOfMemory;
 use alloc::sync::Arc;
 
 /// A huge page for one place in an object, or in a private mapping. Dropped, it goes back to its
-/// pool, and its reservation is made again if it had one.
+/// pool, and its reservation is made again if it had one that would still be there: it goes with
+/// the end of the file, or with the mapping.
 pub struct Unmapped<M: Machine> {
     object: Arc<Object<M>>,
     /// The single page that it is for.
@@ -37,14 +38,22 @@ impl<M: Machine> Object<M> {
         who: Option<Pfn>,
     ) -> Result<Unmapped<M>, OutOfMemory> {
         let huge = self.huge.as_ref().ok_or(OutOfMemory)?;
-        let claimed = who.is_none_or(|who| self.is_owned_by(who)) && self.has_claim(index);
+        let at = index >> huge.order.0;
+        let mut inner = self.inner.lock();
+        let owned = who.is_none_or(|who| self.is_owned_by(who));
+        let claimed = owned && inner.claims.contains(&at);
+        if claimed {
+            // For the node of the set, which cannot fail.
+            fallible::check()?;
+        }
         let page = match who {
-            Some(who) => self.huge_copy(index, who)?,
-            None => {
-                let (at, inner) = (index >> huge.order.0, &mut self.inner.lock());
-                Folio::from_pfn(self.huge_take(huge, inner, at, true, Kind::Object)?)
-            }
+            Some(who) => self.huge_copy_in(huge, &mut inner, at, who)?,
+            None => Folio::from_pfn(self.huge_take(huge, &mut inner, at, true, Kind::Object)?),
         };
+        if claimed {
+            inner.taken.insert(at);
+        }
+        drop(inner);
         Ok(Unmapped {
             object: self.clone(),
             index,
@@ -74,6 +83,9 @@ impl<M: Machine> Unmapped<M> {
     pub(crate) fn enter(mut self) -> Result<Result<Folio, Refused>, OutOfMemory> {
         fallible::check()?;
         if !self.shared {
+            if self.claimed {
+                self.object.take_back_claim(self.index);
+            }
             return Ok(self.page.take().ok_or(Refused::Exists));
         }
         let object = self.object.clone();
@@ -92,6 +104,9 @@ impl<M: Machine> Unmapped<M> {
         Ok(page.map(|page| {
             let pfn = page.into_pfn();
             inner.pages.insert(index, pfn);
+            if self.claimed {
+                inner.taken.remove(&index);
+            }
             Folio::share(&object.mm, pfn)
         }))
     }
@@ -106,8 +121,7 @@ impl<M: Machine> Drop for Unmapped<M> {
         if self.shared {
             self.object.left_pool(self.object.order().pages());
         }
-        // Past the end nothing is reserved.
-        if self.claimed && (self.object.is_endless() || self.object.covers(self.index)) {
+        if self.claimed && self.object.take_back_claim(self.index) {
             // Another one may have reserved the last page meanwhile: then this one has no promise.
             let _ = self.object.claim(self.index, 1);
         }

@@ -8,7 +8,7 @@ use crate::mutant::{self, Mutant};
 use crate::object::Object;
 use crate::space::{AddressSpace, Advice, Error, Locked};
 use crate::table::Budget;
-use crate::vma::{Slot, Taken, Vma, VmaFlags};
+use crate::vma::{Prot, Slot, Taken, Vma, VmaFlags};
 use alloc::sync::Arc;
 
 impl<M: Machine> AddressSpace<M> {
@@ -214,6 +214,17 @@ impl<M: Machine> Vma<M> {
                 object.claim(first, self.range.pages())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Makes its file as long as it reaches, if it is writable; as in Linux, once its pages are
+    /// reserved.
+    #[cold]
+    pub(super) fn grow_huge_file(&self) {
+        let writable = self.prot.contains(Prot::WRITE);
+        if let Some((object, first)) = self.object_page(self.range.start).filter(|_| writable) {
+            let end = first + self.range.pages();
+            object.file_object().grow_to(end << PAGE_SHIFT);
         }
     }
 

@@ -50,6 +50,9 @@ impl<M: Machine> AddressSpace<M> {
             drop(replaced);
             return Err(why.into());
         }
+        if huge {
+            vma.grow_huge_file();
+        }
         inner.vmas.insert(vma);
         if huge {
             inner.begin_huge(range.start);

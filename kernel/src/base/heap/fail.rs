@@ -209,6 +209,7 @@ pub fn figures() -> impl fmt::Display {
         writeln!(out, "largest {} {}", largest.bytes, largest.call)?;
         writeln!(out, "refused {refused}")?;
         writeln!(out, "set_aside {set_aside} of {whole}")?;
-        writeln!(out, "taken {}", reserve::taken())
+        writeln!(out, "taken {}", reserve::taken())?;
+        writeln!(out, "used {}", super::used())
     })
 }

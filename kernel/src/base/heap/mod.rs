@@ -43,6 +43,7 @@ static HEAP: Heap = Heap(TalcLock::new(Frames {
     arena_used: false,
     boot: 0..0,
     reserve: HeapReserve::new(),
+    used: 0,
 }));
 
 static mut ARENA: [u8; ARENA_BYTES] = [0; ARENA_BYTES];
@@ -59,8 +60,14 @@ unsafe impl GlobalAlloc for Heap {
         if fail::is_on() && fail::refuses() {
             return core::ptr::null_mut();
         }
+        let mut talc = self.0.lock();
         // SAFETY: as the caller promises.
-        let place = unsafe { self.0.alloc(layout) };
+        let place = unsafe { talc.allocate(layout) };
+        let place = place.map_or(core::ptr::null_mut(), |place| {
+            talc.source.used += layout.size();
+            place.as_ptr()
+        });
+        drop(talc);
         if fail::is_on() && !place.is_null() {
             fail::allocated(place.addr(), layout.size());
         }
@@ -72,8 +79,10 @@ unsafe impl GlobalAlloc for Heap {
         if fail::is_on() {
             fail::freed(place.addr());
         }
+        let mut talc = self.0.lock();
+        talc.source.used -= layout.size();
         // SAFETY: as the caller promises.
-        unsafe { self.0.dealloc(place, layout) }
+        unsafe { talc.deallocate(place, layout) }
     }
 
     #[inline]
@@ -83,12 +92,22 @@ unsafe impl GlobalAlloc for Heap {
         }
         // SAFETY: as the caller promises.
         let moved = unsafe { self.0.realloc(place, layout, size) };
+        if !moved.is_null() {
+            let used = &mut self.0.lock().source.used;
+            *used = *used + size - layout.size();
+        }
         if fail::is_on() && !moved.is_null() {
             fail::freed(place.addr());
             fail::allocated(moved.addr(), size);
         }
         moved
     }
+}
+
+/// Bytes that are allocated. A piece stays the heap's while one byte of it is: whether something
+/// leaks, this tells, and not how many frames the heap has.
+pub fn used() -> usize {
+    HEAP.0.lock().source.used
 }
 
 /// Adds RAM that the page allocator will never be given: `bytes` from `start` on, once, at boot.
@@ -112,6 +131,9 @@ struct Frames {
     /// Where what boot added may end.
     boot: Range<usize>,
     reserve: HeapReserve,
+    /// Bytes that are allocated, as they were asked for. Counted under the heap's lock, which costs
+    /// an instruction or two.
+    used: usize,
 }
 
 // SAFETY: `acquire` and `resize` never use the heap itself: taking and freeing frames allocates

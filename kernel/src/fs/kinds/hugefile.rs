@@ -4,7 +4,7 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, huge_sizes, mm};
 use crate::fs::kinds::anonymous;
-use crate::fs::kinds::ramfile::RamFile;
+use crate::fs::kinds::ramfile::{MAX_SIZE, RamFile};
 use crate::fs::kinds::ramfs;
 use crate::fs::tree::mount::FileSystem;
 use crate::fs::tree::quota::Quota;
@@ -58,14 +58,9 @@ pub fn zeros(order: Order, shared: bool, len: u64, root: Pfn) -> Backing<Hw> {
     }
 }
 
-/// A mapping of `len` bytes of a file of huge pages. As in Linux, one that is writable makes the
-/// file as long. EINVAL: it begins in a page.
-pub fn mapping(
-    backing: Backing<Hw>,
-    (shared, writable): (bool, bool),
-    len: u64,
-    root: Pfn,
-) -> Result<Backing<Hw>> {
+/// A mapping of `len` bytes of a file of huge pages. EINVAL: it begins in a page; EOVERFLOW: its
+/// last page lies beyond what a file can have.
+pub fn mapping(backing: Backing<Hw>, shared: bool, len: u64, root: Pfn) -> Result<Backing<Hw>> {
     let (
         Some(order),
         Backing::Object {
@@ -80,8 +75,9 @@ pub fn mapping(
     if !offset.is_multiple_of(order.pages()) {
         return Err(Errno::EINVAL);
     }
-    if writable {
-        object.grow_to((offset << PAGE_SHIFT) + len.next_multiple_of(order.bytes()));
+    let end = (offset << PAGE_SHIFT).checked_add(len.next_multiple_of(order.bytes()));
+    if end.is_none_or(|end| end > MAX_SIZE) {
+        return Err(Errno::EOVERFLOW);
     }
     if shared {
         return Ok(backing);

@@ -110,12 +110,18 @@ impl Inode for RamFile {
         Some(&self.seals)
     }
     fn resize(&self, len: u64) -> Result {
-        if len > MAX_SIZE {
-            return Err(Errno::EFBIG);
-        }
         let huge = self.object.huge_order();
         if huge.is_some_and(|order| !len.is_multiple_of(order.bytes())) {
             return Err(Errno::EINVAL);
+        }
+        self.check_size(len)?;
+        self.object.truncate(len);
+        self.node.touch_modified();
+        Ok(())
+    }
+    fn check_size(&self, len: u64) -> Result {
+        if len > MAX_SIZE {
+            return Err(Errno::EFBIG);
         }
         let old = self.object.len();
         if (len < old && self.sealed(c::F_SEAL_SHRINK))
@@ -126,8 +132,6 @@ impl Inode for RamFile {
         if len > old {
             caller::within_file_size(len - 1, 1)?;
         }
-        self.object.truncate(len);
-        self.node.touch_modified();
         Ok(())
     }
     fn check_space(&self, pages: u64) -> Result {

@@ -112,6 +112,10 @@ pub trait Inode: Send + Sync {
     fn resize(&self, _len: u64) -> Result {
         Err(Errno::EINVAL)
     }
+    /// EFBIG when the file may not be so long, EPERM when a seal keeps its size.
+    fn check_size(&self, _len: u64) -> Result {
+        Ok(())
+    }
     /// ENOSPC when the file may not take `pages` more.
     fn check_space(&self, _pages: u64) -> Result {
         Ok(())

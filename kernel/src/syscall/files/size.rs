@@ -76,25 +76,27 @@ pub fn fallocate(task: &Task, fd: Fd, mode: AllocateMode, offset: i64, len: i64)
     let keep = mode.contains(AllocateMode::KEEP_SIZE);
     let mode = mode - AllocateMode::KEEP_SIZE;
     let zeros = mode.intersects(AllocateMode::ZERO_RANGE | AllocateMode::PUNCH_HOLE);
-    if (zeros && sealed(&**inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE))
-        || (mode != AllocateMode::PUNCH_HOLE
-            && end > object.len()
-            && sealed(&**inode, c::F_SEAL_GROW))
-    {
+    if zeros && sealed(&**inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) {
         return Err(Errno::EPERM);
+    }
+    if mode != AllocateMode::PUNCH_HOLE {
+        // As in Linux, what the size may not be is not allocated either, KEEP_SIZE or not.
+        inode.check_size(end.max(object.len()))?;
     }
     match mode {
         plain if plain.is_empty() => {
             inode.check_space(len.div_ceil(PAGE_SIZE))?;
             allocate(object, offset, end)?;
-            grow(&**inode, end, keep)?;
         }
-        AllocateMode::ZERO_RANGE => {
+        AllocateMode::ZERO_RANGE if object.huge_order().is_none() => {
             object.punch(offset, end.min(object.len()).saturating_sub(offset));
-            grow(&**inode, end, keep)?;
         }
         AllocateMode::PUNCH_HOLE if keep => object.punch(offset, len),
         _ => return Err(Errno::EOPNOTSUPP),
+    }
+    if !keep {
+        // Not in whole huge pages: a file of such may end in one, if it is made longer so.
+        object.grow_to(end);
     }
     inode.node().touch_modified();
     Ok(0)
@@ -119,14 +121,6 @@ fn allocate(object: &Object, from: u64, end: u64) -> Result {
         }
     }
     Ok(())
-}
-
-fn grow(inode: &dyn Inode, end: u64, keep: bool) -> Result {
-    if !keep && end > inode.size() {
-        inode.resize(end)
-    } else {
-        Ok(())
-    }
 }
 
 fn sealed(inode: &dyn Inode, seals: u32) -> bool {

@@ -135,8 +135,7 @@ fn map(
             let writable = prot.contains(Prot::WRITE);
             let mapping = file.mmap(shared, writable, offset)?;
             if mapping.backing.huge_order().is_some() {
-                let kind = (shared, writable);
-                let backing = hugefile::mapping(mapping.backing, kind, len, root(task))?;
+                let backing = hugefile::mapping(mapping.backing, shared, len, root(task))?;
                 (backing, mapping.flags | VmaFlags::HUGETLB)
             } else if flags.contains(MapFlags::HUGETLB) {
                 return Err(Errno::EINVAL);

@@ -1,41 +1,14 @@
 //! Directories of a process or thread: a table of entries, made when they are looked up.
 
+use super::subject::{Known, Subject};
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::Space;
 use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::open::file::FileOps;
 use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
-use crate::process::task::{Process, Task};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
-
-/// The process or thread that a directory is about.
-#[derive(Clone)]
-pub struct Subject {
-    /// The process.
-    pub process: Arc<Process>,
-    /// The thread, in a task/TID directory.
-    pub task: Option<Arc<Task>>,
-}
-
-impl Subject {
-    /// The thread that per-thread figures are about: the leader, when no other was asked for.
-    pub fn thread(&self) -> Option<Arc<Task>> {
-        self.task.clone().or_else(|| self.process.leader())
-    }
-    /// PID or TID, as the directory is called.
-    pub fn number(&self) -> i32 {
-        self.task
-            .as_ref()
-            .map_or(self.process.pid(), |task| task.tid())
-    }
-    /// The address space; ESRCH once the process has ended.
-    pub fn space(&self) -> Result<Space> {
-        self.process.space.get().ok_or(Errno::ESRCH)
-    }
-}
 
 /// What an entry is.
 pub enum Make {
@@ -61,7 +34,8 @@ pub type Item = (&'static str, Make);
 
 /// st_dev of /proc.
 pub fn device() -> u64 {
-    super::tree().device()
+    let device = super::DEVICE.get();
+    *device.expect("who looks a file up has /proc")
 }
 
 /// st_ino of entry `index` of a process's directory; 0 is the directory. Other files' numbers lie
@@ -88,18 +62,18 @@ pub fn list(numbers: impl Iterator<Item = i32>, emit: &mut dyn FnMut(DirEntry<'_
 /// A directory made of a table.
 pub struct SubjectDir {
     node: Node,
-    subject: Subject,
+    subject: Known,
     items: &'static [Item],
 }
 
 impl SubjectDir {
     /// The directory of `subject`.
-    pub fn entry(subject: Subject, items: &'static [Item]) -> Arc<dyn Inode> {
-        let node = node(&subject, FileKind::Directory, 0o555, 0);
+    pub fn entry(subject: &Subject, items: &'static [Item]) -> Arc<dyn Inode> {
+        let node = node(subject, FileKind::Directory, 0o555, 0);
         node.change(|a| a.links = 2);
         Arc::new(SubjectDir {
             node,
-            subject,
+            subject: subject.known(),
             items,
         })
     }
@@ -128,30 +102,32 @@ impl Directory for SubjectDir {
             .zip(self.items)
             .find(|(_, (item, _))| item.as_bytes() == name);
         let (index, (_, make)) = found.ok_or(Errno::ENOENT)?;
-        let subject = self.subject.clone();
-        let file = |mode| node(&self.subject, FileKind::Regular, mode, index);
+        let (subject, known) = (self.subject.subject()?, self.subject.clone());
+        let file = |mode| node(&subject, FileKind::Regular, mode, index);
         Ok(match make {
             Make::Show(show) => {
-                let show = Box::new(move |out: &mut Text| show(&subject, out));
+                let show = Box::new(move |out: &mut Text| show(&known.subject()?, out));
                 PseudoFile::with_node(file(0o444), Some(show), None)
             }
             Make::Knob(show, store) => {
-                let for_store = subject.clone();
-                let show = Box::new(move |out: &mut Text| show(&subject, out));
-                let store = Box::new(move |text: &str| store(&for_store, text));
+                let for_store = known.clone();
+                let show = Box::new(move |out: &mut Text| show(&known.subject()?, out));
+                let store = Box::new(move |text: &str| store(&for_store.subject()?, text));
                 PseudoFile::with_node(file(0o644), Some(show), Some(store))
             }
             Make::Store(store) => {
-                let store = Box::new(move |text: &str| store(&subject, text));
+                let store = Box::new(move |text: &str| store(&known.subject()?, text));
                 PseudoFile::with_node(file(0o200), None, Some(store))
             }
             Make::Link(target) => {
-                let node = node(&self.subject, FileKind::Symlink, 0o777, index);
-                PseudoLink::with_node(node, move || target(&subject))
+                let node = node(&subject, FileKind::Symlink, 0o777, index);
+                PseudoLink::with_node(node, move || {
+                    target(&known.subject().map_err(|_| Errno::ENOENT)?)
+                })
             }
             Make::File(open, mode) => Arc::new(SubjectFile {
                 node: file(*mode),
-                subject,
+                subject: known,
                 open: *open,
             }),
             Make::Dir(make) => make(&subject),
@@ -159,6 +135,9 @@ impl Directory for SubjectDir {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
+        let Ok(subject) = self.subject.subject() else {
+            return;
+        };
         for (next, (name, make)) in (1..).zip(self.items).skip(after as usize) {
             let kind = match make {
                 Make::Show(_) | Make::Knob(..) | Make::Store(_) | Make::File(..) => {
@@ -167,7 +146,7 @@ impl Directory for SubjectDir {
                 Make::Link(_) => FileKind::Symlink,
                 Make::Dir(_) => FileKind::Directory,
             };
-            let number = number_of(self.subject.number(), next);
+            let number = number_of(subject.number(), next);
             if !emit(DirEntry {
                 next,
                 number,
@@ -183,7 +162,7 @@ impl Directory for SubjectDir {
 /// See [`Make::File`].
 struct SubjectFile {
     node: Node,
-    subject: Subject,
+    subject: Known,
     open: fn(&Subject) -> Result<Arc<dyn FileOps>>,
 }
 
@@ -192,7 +171,7 @@ impl Inode for SubjectFile {
         &self.node
     }
     fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
-        (self.open)(&self.subject)
+        (self.open)(&self.subject.subject()?)
     }
     fn resize(&self, _len: u64) -> Result {
         Ok(())

@@ -1,10 +1,12 @@
 //! /proc/PID/fd and fdinfo.
 
-use super::dir::{Subject, node};
+use super::dir::node;
+use super::subject::{Known, Subject};
 use crate::base::errno::{Errno, Result};
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
 use crate::fs::{Fd, FdTable, OpenFile, OpenFlags};
+use crate::process::task::Task;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
@@ -12,7 +14,7 @@ use alloc::sync::Arc;
 /// A directory with an entry for each open file.
 struct Files {
     node: Node,
-    subject: Subject,
+    subject: Known,
     kind: FileKind,
 }
 
@@ -21,7 +23,7 @@ pub fn links(subject: &Subject) -> Arc<dyn Inode> {
     let node = node(subject, FileKind::Directory, 0o500, 2);
     Arc::new(Files {
         node,
-        subject: subject.clone(),
+        subject: subject.known(),
         kind: FileKind::Symlink,
     })
 }
@@ -31,15 +33,29 @@ pub fn infos(subject: &Subject) -> Arc<dyn Inode> {
     let node = node(subject, FileKind::Directory, 0o555, 3);
     Arc::new(Files {
         node,
-        subject: subject.clone(),
+        subject: subject.known(),
         kind: FileKind::Regular,
     })
 }
 
+/// The table of open files, as it is now. A file of /proc that kept it would keep itself, if it
+/// stands in it. ENOENT: there is none any more.
+fn table(subject: &Subject) -> Result<Arc<FdTable>> {
+    let thread = subject.thread();
+    let table = thread.as_deref().and_then(Task::try_files);
+    table.ok_or(Errno::ENOENT)
+}
+
+/// An open file, now, and whether execve closes it. ENOENT.
+fn opened(subject: &Known, fd: Fd) -> Result<(Arc<OpenFile>, bool)> {
+    let found = || -> Result<_> {
+        let table = table(&subject.subject()?)?;
+        Ok((table.get(fd)?, table.closes_on_exec(fd)?))
+    };
+    found().map_err(|_| Errno::ENOENT)
+}
+
 impl Files {
-    fn table(&self) -> Option<Arc<FdTable>> {
-        self.subject.thread().and_then(|task| task.try_files())
-    }
     /// Numbers of the entries lie above those of the process's other files.
     fn index(&self, fd: Fd) -> u64 {
         (fd.0 as u64 & 0x7fff) << 1 | 0x100 | u64::from(self.kind == FileKind::Symlink)
@@ -63,45 +79,43 @@ impl Directory for Files {
             super::parse_number(name)
         };
         let fd = Fd(fd.ok_or(Errno::ENOENT)?);
-        let table = self.table().ok_or(Errno::ENOENT)?;
-        let file = table.get(fd).map_err(|_| Errno::ENOENT)?;
+        let (subject, known) = (self.subject.subject()?, self.subject.clone());
+        let (file, _) = opened(&known, fd)?;
         let index = self.index(fd);
         if self.kind == FileKind::Symlink {
             let mode = 0o100
                 | if file.readable() { 0o400 } else { 0 }
                 | if file.writable() { 0o200 } else { 0 };
-            let node = node(&self.subject, FileKind::Symlink, mode, index);
-            // The link must not keep the file open: it looks again each time.
+            let node = node(&subject, FileKind::Symlink, mode, index);
+            // Neither it nor the text below keeps the file open: both look again each time.
             return Ok(PseudoLink::with_node(node, move || {
-                Ok(LinkTarget::Place(
-                    table.get(fd).map_err(|_| Errno::ENOENT)?.place.clone(),
-                ))
+                Ok(LinkTarget::Place(opened(&known, fd)?.0.place.clone()))
             }));
         }
         let show = Box::new(move |out: &mut Text| {
-            describe(
-                &*table.get(fd).map_err(|_| Errno::ENOENT)?,
-                table.closes_on_exec(fd)?,
-                out,
-            );
+            let (file, close_on_exec) = opened(&known, fd)?;
+            describe(&file, close_on_exec, out);
             Ok(())
         });
         Ok(PseudoFile::with_node(
-            node(&self.subject, FileKind::Regular, 0o400, index),
+            node(&subject, FileKind::Regular, 0o400, index),
             Some(show),
             None,
         ))
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
-        let Some(table) = self.table() else {
+        let Ok(subject) = self.subject.subject() else {
+            return;
+        };
+        let Ok(table) = table(&subject) else {
             return;
         };
         let mut from = Fd(i32::try_from(after).unwrap_or(i32::MAX));
         while let Some(fd) = table.next_number(from) {
             from = Fd(fd.0 + 1);
             let name = format!("{}", fd.0);
-            let number = super::dir::number_of(self.subject.number(), self.index(fd));
+            let number = super::dir::number_of(subject.number(), self.index(fd));
             if !emit(DirEntry {
                 next: fd.0 as u64 + 1,
                 number,

@@ -1,8 +1,8 @@
 //! /proc/PID/maps, and the first lines of smaps.
 
-use super::dir::Subject;
 use super::observed::Observed;
 use super::query;
+use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::base::machine::{AddressSpace, Vma};
 use crate::fs::kinds::records::{RecordFile, Records};

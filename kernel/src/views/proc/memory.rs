@@ -1,12 +1,12 @@
 //! pagemap, mem, cmdline and its like, clear_refs: a process's memory as seen from outside.
 
-use super::dir::Subject;
 use super::observed::Observed;
+use super::subject::{Known, Subject};
 use super::{scan, words};
 use crate::base::errno::{Errno, Result};
 use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::{Sink, Source};
-use crate::process::task::{self, Image, Process};
+use crate::process::task::{self, Image};
 use alloc::sync::Arc;
 use mm::PageInfo;
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
@@ -101,29 +101,28 @@ impl FileOps for Mem {
 /// Strings that a process was started with: cmdline, environ, auxv. What it has now, also after
 /// another execve.
 struct StringArea {
-    process: Arc<Process>,
+    subject: Known,
     range: fn(&Image) -> VirtRange,
 }
 
 /// Opens the file of a range of the process's own memory; it is empty once the process has ended.
 pub fn open_strings(subject: &Subject, range: fn(&Image) -> VirtRange) -> Result<Arc<dyn FileOps>> {
     Ok(Arc::new(StringArea {
-        process: subject.process.clone(),
+        subject: subject.known(),
         range,
     }))
 }
 
 impl FileOps for StringArea {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        let range = (self.range)(&self.process.image());
+        let Ok(Subject { process, .. }) = self.subject.subject() else {
+            return Ok(0);
+        };
+        let range = (self.range)(&process.image());
         sink.fill(|done, buffer| {
             let position = at.position.saturating_add(done as u64);
-            let Some((space, from)) = self
-                .process
-                .space
-                .get()
-                .zip(range.start.checked_add(position))
-            else {
+            let from = range.start.checked_add(position);
+            let Some((space, from)) = process.space.get().zip(from) else {
                 return Ok(0);
             };
             let n = range.end.0.saturating_sub(from.0).min(buffer.len() as u64);

@@ -20,6 +20,7 @@ mod scan;
 mod smaps;
 mod stat;
 mod status;
+mod subject;
 mod sysctl;
 mod system;
 mod sysvipc;
@@ -34,11 +35,17 @@ use crate::process::task;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
-use dir::{Subject, SubjectDir};
+use dir::SubjectDir;
+use spin::Once;
+use subject::Subject;
+
+/// st_dev of all its files, of which most are made when they are looked up.
+static DEVICE: Once<u64> = Once::new();
 
 /// All of /proc.
 pub fn tree() -> Tree {
     let tree = Tree::new(Some(Box::new(Processes)));
+    DEVICE.call_once(|| tree.device());
     for (path, show) in system::FILES {
         tree.show(path, show);
     }
@@ -83,7 +90,10 @@ impl Dynamic for Processes {
                 (task.process().clone(), Some(task))
             }
         };
-        Ok(SubjectDir::entry(Subject { process, task }, process::FILES))
+        Ok(SubjectDir::entry(
+            &Subject { process, task },
+            process::FILES,
+        ))
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {

@@ -1,6 +1,6 @@
 //! /proc/PID/mounts and mountinfo.
 
-use super::dir::Subject;
+use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::kinds::records::{RecordFile, Records};
 use crate::fs::open::file::FileOps;

@@ -2,15 +2,13 @@
 //! opened, by a weak reference (Linux: the file has a mm_count, not a mm_users). Once the process
 //! has ended, or has another program, there is nothing to be seen.
 
-use super::dir::Subject;
-use crate::base::errno::{Errno, Result};
+use super::subject::{Known, Subject};
+use crate::base::errno::Result;
 use crate::base::machine::{Space, WeakSpace};
-use crate::process::task::{self, Process};
-use alloc::sync::Arc;
 
 /// The process and its address space.
 pub struct Observed {
-    process: Arc<Process>,
+    subject: Known,
     space: WeakSpace,
 }
 
@@ -19,7 +17,7 @@ impl Observed {
     pub fn new(subject: &Subject) -> Observed {
         let space = subject.process.space.with(Space::downgrade);
         Observed {
-            process: subject.process.clone(),
+            subject: subject.known(),
             space: space.unwrap_or_default(),
         }
     }
@@ -37,9 +35,6 @@ impl Observed {
 
     /// ESRCH once the process has been waited for.
     pub fn check_process(&self) -> Result {
-        match task::find(self.process.pid()) {
-            Some(process) if Arc::ptr_eq(&process, &self.process) => Ok(()),
-            _ => Err(Errno::ESRCH),
-        }
+        self.subject.subject().map(drop)
     }
 }

@@ -1,13 +1,14 @@
 //! /proc/PID and /proc/PID/task/TID: the table, and the small files.
 
-use super::dir::{Item, Make, Subject, SubjectDir, node};
+use super::dir::{Item, Make, SubjectDir, node};
+use super::subject::{Known, Subject};
 use super::{fds, maps, memory, mounts, smaps, stat, status, tables};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
 use crate::pressure;
-use crate::process::task::{self, Process};
+use crate::process::task;
 use alloc::format;
 use alloc::sync::Arc;
 use mm::thp::{Permit, sizes};
@@ -19,14 +20,14 @@ pub const FILES: &[Item] = &[
         Make::Dir(|s| {
             Arc::new(ThreadDirectory {
                 node: node(s, FileKind::Directory, 0o555, 1),
-                process: s.process.clone(),
+                subject: s.known(),
             })
         }),
     ),
     ("fd", Make::Dir(fds::links)),
     ("fdinfo", Make::Dir(fds::infos)),
-    ("net", Make::Dir(|s| SubjectDir::entry(s.clone(), &[]))),
-    ("attr", Make::Dir(|s| SubjectDir::entry(s.clone(), &[]))),
+    ("net", Make::Dir(|s| SubjectDir::entry(s, &[]))),
+    ("attr", Make::Dir(|s| SubjectDir::entry(s, &[]))),
     ("status", Make::Show(status::show)),
     ("stat", Make::Show(stat::show)),
     ("statm", Make::Show(stat::statm)),
@@ -164,7 +165,7 @@ fn set_comm(subject: &Subject, text: &str) -> Result {
 /// /proc/PID/task.
 struct ThreadDirectory {
     node: Node,
-    process: Arc<Process>,
+    subject: Known,
 }
 
 impl Inode for ThreadDirectory {
@@ -178,26 +179,24 @@ impl Inode for ThreadDirectory {
 
 impl Directory for ThreadDirectory {
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let process = self.subject.subject()?.process;
         let task = super::parse_number(name)
             .and_then(task::find_task)
             .ok_or(Errno::ENOENT)?;
-        if !Arc::ptr_eq(task.process(), &self.process) {
+        if !Arc::ptr_eq(task.process(), &process) {
             return Err(Errno::ENOENT);
         }
+        let task = Some(task);
         // A thread's directory holds what a process's does, but for its threads: the first entry.
-        Ok(SubjectDir::entry(
-            Subject {
-                process: self.process.clone(),
-                task: Some(task),
-            },
-            &FILES[1..],
-        ))
+        Ok(SubjectDir::entry(&Subject { process, task }, &FILES[1..]))
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
         let after = i32::try_from(after).unwrap_or(i32::MAX);
-        let threads =
-            task::tasks_after(after).filter(|one| Arc::ptr_eq(one.process(), &self.process));
+        let Ok(Subject { process, .. }) = self.subject.subject() else {
+            return;
+        };
+        let threads = task::tasks_after(after).filter(|one| Arc::ptr_eq(one.process(), &process));
         super::dir::list(threads.map(|one| one.tid()), emit);
     }
 }

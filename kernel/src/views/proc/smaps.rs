@@ -1,8 +1,8 @@
 //! /proc/PID/smaps and smaps_rollup.
 
-use super::dir::Subject;
 use super::maps::{Areas, LINE, named_line};
 use super::observed::Observed;
+use super::subject::Subject;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, Vma};
 use crate::fs::kinds::records::{RecordFile, Records};

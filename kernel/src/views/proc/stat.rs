@@ -1,6 +1,6 @@
 //! /proc/PID/stat, statm, schedstat: figures in one line.
 
-use super::dir::Subject;
+use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::devices;
 use crate::fs::kinds::pseudo::Text;

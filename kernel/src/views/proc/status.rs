@@ -1,7 +1,7 @@
 //! /proc/PID/status, limits, io: one figure a line.
 
-use super::dir::Subject;
 use super::stat::usage;
+use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::kinds::pseudo::Text;
 use crate::process::task::{self, Capabilities, Resource};

@@ -1,7 +1,7 @@
 //! /proc/PID/page_tables: the entries of a process's page tables, this kernel's own.
 
-use super::dir::Subject;
 use super::observed::Observed;
+use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::kinds::records::{RecordFile, Records};
 use crate::fs::open::file::FileOps;

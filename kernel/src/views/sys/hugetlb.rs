@@ -47,11 +47,11 @@ fn show(tree: &Tree, path: &str, order: Order, figure: fn(&Figures) -> u64) {
     tree.show(path, move |out| out.is(figure(&mm().hugetlb(order))));
 }
 
-/// The size of a pool.
+/// The pages of a pool, those above its size included: vm.nr_hugepages tells of that alone.
 fn pages(tree: &Tree, path: &str, order: Order) {
     tree.knob(
         path,
-        move |out| out.is(mm().hugetlb(order).persistent()),
+        move |out| out.is(mm().hugetlb(order).total),
         move |text| {
             mm().resize_hugetlb(order, parse(text)?);
             Ok(())

@@ -29,7 +29,7 @@ const ET: u32 = libc::EPOLLET as u32;
 const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 const NOTHING: libc::epoll_event = libc::epoll_event { events: 0, u64: 0 };
 
-fn create() -> Result<i32> {
+pub fn create() -> Result<i32> {
     Ok(call(
         libc::SYS_epoll_create1,
         [libc::EPOLL_CLOEXEC as usize, 0, 0, 0, 0, 0],
@@ -45,7 +45,7 @@ fn control(set: i32, operation: i32, fd: i32, events: u32, data: u64) -> Result<
     )
 }
 
-fn add(set: i32, fd: i32, events: u32) -> Result<usize> {
+pub fn add(set: i32, fd: i32, events: u32) -> Result<usize> {
     control(set, libc::EPOLL_CTL_ADD, fd, events, fd as u64)
 }
 

@@ -16,7 +16,7 @@ userland::tests![
 
 const NONBLOCK: i32 = libc::O_NONBLOCK;
 
-fn eventfd(count: u32, flags: i32) -> Result<i32> {
+pub fn eventfd(count: u32, flags: i32) -> Result<i32> {
     Ok(call(
         libc::SYS_eventfd2,
         [count as usize, flags as usize, 0, 0, 0, 0],
@@ -102,7 +102,7 @@ fn eventfd_wakes() -> Outcome {
     Ok(())
 }
 
-fn timerfd(clock: i32, flags: i32) -> Result<i32> {
+pub fn timerfd(clock: i32, flags: i32) -> Result<i32> {
     Ok(call(
         libc::SYS_timerfd_create,
         [clock as usize, flags as usize, 0, 0, 0, 0],
@@ -110,7 +110,7 @@ fn timerfd(clock: i32, flags: i32) -> Result<i32> {
 }
 
 /// Interval and first time in ns; the old ones.
-fn set(fd: i32, flags: i32, interval: u64, first: u64) -> Result<[u64; 2]> {
+pub fn set(fd: i32, flags: i32, interval: u64, first: u64) -> Result<[u64; 2]> {
     let seconds = |ns: u64| [ns / 1_000_000_000, ns % 1_000_000_000];
     let (new, mut old) = ([seconds(interval), seconds(first)], [[0u64; 2]; 2]);
     let (at, before) = (new.as_ptr() as usize, old.as_mut_ptr() as usize);

@@ -16,7 +16,7 @@ userland::tests![
 ];
 
 /// FUTEX_WAIT with a relative time in nanoseconds.
-fn wait(at: usize, value: u32, ns: u64) -> Result<usize> {
+pub fn wait(at: usize, value: u32, ns: u64) -> Result<usize> {
     let t = [ns / 1_000_000_000, ns % 1_000_000_000];
     call(
         libc::SYS_futex,

@@ -1,11 +1,10 @@
 //! Huge pages of hugetlb: MAP_HUGETLB, MFD_HUGETLB and hugetlbfs.
 use userland::harness::{Outcome, Stop, in_child};
-use userland::sys::fault;
 use userland::sys::mem::{
     ANON, PAGE, RW, load, madvise, mmap, mprotect, mremap, munmap, pagemap, store,
 };
 use userland::sys::proc::{Fork, Status};
-use userland::sys::{Result, call, file, proc};
+use userland::sys::{Result, call, fault, file, proc, sig};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -15,6 +14,7 @@ userland::tests![
     hugetlb_owner_keeps_its_page,
     hugetlb_shared_with_a_child,
     hugetlb_memfd,
+    hugetlb_allocates,
     hugetlb_shm,
     hugetlb_mount,
     hugetlb_is_not_cut,
@@ -106,13 +106,13 @@ impl Pool {
     fn map_bytes(&self, len: usize, flags: i32) -> Result<usize> {
         mmap(0, len, RW, flags | self.name(), -1, 0)
     }
-    fn memfd(&self) -> Result<i32> {
+    pub fn memfd(&self) -> Result<i32> {
         let name = c"huge".as_ptr() as usize;
         let flags = libc::MFD_HUGETLB as usize | self.name() as usize;
         call(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]).map(|fd| fd as i32)
     }
     /// shmget(2), SHM_HUGETLB.
-    fn shmget(&self, len: usize, flags: usize) -> Result<usize> {
+    pub fn shmget(&self, len: usize, flags: usize) -> Result<usize> {
         let flags = 0o4000 | 0o600 | flags | self.name() as usize;
         call(libc::SYS_shmget, [0, len, flags, 0, 0, 0])
     }
@@ -251,6 +251,11 @@ fn hugetlb_memfd() -> Outcome {
         file::ftruncate(fd, 2 * size as i64)?;
         check_err!(file::write(fd, &[1]), EINVAL);
         check_err!(mmap(0, size, RW, libc::MAP_SHARED, fd, PAGE), EINVAL);
+        // Rounded up, it would end at 2^63.
+        let (last, promised) = ((1 << 63) - size, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        check_err!(mmap(0, PAGE, RW, promised, fd, last), EOVERFLOW);
+        check_err!(mmap(0, 4 * size, RW, libc::MAP_SHARED, fd, 0), ENOMEM);
+        check_eq!(file::lseek(fd, 0, libc::SEEK_END)?, 2 * size as u64);
         let at = mmap(0, 2 * size, RW, libc::MAP_SHARED, fd, 0)?;
         store(at + size, 3);
         let copy = mmap(0, size, RW, libc::MAP_PRIVATE, fd, size)?;
@@ -273,6 +278,35 @@ fn hugetlb_memfd() -> Outcome {
         check_eq!(pool.left()?, (2, 0));
         file::close(fd)?;
         check_eq!(pool.left()?, (3, 0));
+        Ok(())
+    })
+}
+
+/// fallocate(2): in whole pages, and none for what is refused.
+fn hugetlb_allocates() -> Outcome {
+    of_each_size(2, |pool| {
+        let (size, fd) = (pool.size, pool.memfd()?);
+        let allocate = |mode: i32, from: usize, len: usize| {
+            let arguments = [fd as usize, mode as usize, from, len, 0, 0];
+            call(libc::SYS_fallocate, arguments)
+        };
+        allocate(0, 0, 1)?;
+        check_eq!(pool.left()?, (1, 0));
+        // The size is not, although ftruncate(2) takes whole pages only.
+        check_eq!(file::lseek(fd, 0, libc::SEEK_END)?, 1);
+        check_err!(allocate(libc::FALLOC_FL_ZERO_RANGE, 0, size), EOPNOTSUPP);
+        sig::ignore(libc::SIGXFSZ)?;
+        proc::setrlimit(libc::RLIMIT_FSIZE, size as u64, libc::RLIM_INFINITY)?;
+        for mode in [0, libc::FALLOC_FL_KEEP_SIZE] {
+            check_err!(allocate(mode, size, size), EFBIG);
+        }
+        proc::setrlimit(libc::RLIMIT_FSIZE, libc::RLIM_INFINITY, libc::RLIM_INFINITY)?;
+        check_eq!(pool.left()?, (1, 0));
+        allocate(0, size + 5, 1)?;
+        check_err!(allocate(0, 2 * size, 1), ENOSPC);
+        check_eq!(pool.left()?, (0, 0));
+        file::close(fd)?;
+        check_eq!(pool.left()?, (2, 0));
         Ok(())
     })
 }
@@ -377,6 +411,8 @@ fn hugetlb_moves() -> Outcome {
         store(at + size, 6);
         let may = libc::MREMAP_MAYMOVE;
         check_err!(mremap(at, 2 * size, 3 * size, may, 0), EINVAL);
+        // No whole number of huge pages is as large.
+        check_err!(mremap(at, usize::MAX - 8191, size, may, 0), EINVAL);
         // Room of which a part is aligned.
         let room = mmap(0, 3 * size, libc::PROT_NONE, ANON, -1, 0)?;
         let to = room.next_multiple_of(size);
@@ -450,6 +486,20 @@ fn hugetlb_figures() -> Outcome {
         // Present, exclusive, and not of a file.
         check_eq!(pagemap(at, 1)?[0] >> 56 & 0xa1, 0x81);
         munmap(at, size)?;
-        Ok(())
+        surplus(pool)
     })
+}
+
+/// Pages above the size of the pool are in the number of its pages.
+fn surplus(pool: &Pool) -> Outcome {
+    let most = |pages: &str| std::fs::write(pool.path("nr_overcommit_hugepages"), pages);
+    most("1")?;
+    let at = pool.map(3, HUGE);
+    let figures = ["nr_hugepages", "surplus_hugepages"].map(|name| pool.figure(name));
+    most("0")?;
+    let [pages, surplus] = figures;
+    check_eq!((pages?, surplus?), (3, 1));
+    munmap(at?, 3 * pool.size)?;
+    check_eq!(pool.figure("nr_hugepages")?, 2);
+    Ok(())
 }

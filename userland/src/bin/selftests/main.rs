@@ -33,6 +33,10 @@ mod helper;
 mod hugetlb;
 mod hwpoison;
 mod interpreter;
+mod leaks;
+mod leaks_memory;
+mod leaks_tasks;
+mod leaks_views;
 mod machine;
 mod map;
 mod mdwe;
@@ -151,6 +155,10 @@ const FAMILIES: &[&[Test]] = &[
     machine::TESTS,
     settings::TESTS,
     pointers::TESTS,
+    leaks::TESTS,
+    leaks_memory::TESTS,
+    leaks_tasks::TESTS,
+    leaks_views::TESTS,
     system::TESTS,
     arguments::TESTS,
     vmstat::TESTS,
@@ -187,6 +195,7 @@ const EMULATOR_GAPS: &[&str] = &[
     "proc_maps_format",
     "proc_smaps_*",
     "records_of_full_areas",
+    "leaks_*",
     "proc_status",
     "proc_stat_has_52_fields",
     "pointer_input_refused",

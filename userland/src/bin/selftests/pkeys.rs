@@ -40,7 +40,7 @@ const NONE: &str = match cfg!(target_arch = "aarch64") {
 };
 
 /// A key that refuses nothing yet.
-fn key() -> Result<i32, Stop> {
+pub fn key() -> Result<i32, Stop> {
     fault::arm();
     match keys::alloc(0, 0) {
         Err(error) if means_none(error) => Err(Stop::Skip(NONE.into())),
@@ -55,7 +55,7 @@ fn means_none(error: Errno) -> bool {
 }
 
 /// So many pages with a key, each written once.
-fn with_key(pages: usize, key: i32) -> Result<usize, Stop> {
+pub fn with_key(pages: usize, key: i32) -> Result<usize, Stop> {
     let at = anon(pages)?;
     (0..pages).for_each(|n| store(at + n * PAGE, 7));
     keys::protect(at, pages * PAGE, RW, key)?;

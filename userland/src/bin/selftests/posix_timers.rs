@@ -19,7 +19,7 @@ const MS: u64 = 1_000_000;
 const REALTIME: i32 = 40;
 
 /// Value, signal and kind, thread.
-fn create(clock: i32, event: Option<[u64; 8]>) -> Result<i32> {
+pub fn create(clock: i32, event: Option<[u64; 8]>) -> Result<i32> {
     let mut number = -1i32;
     let at = event.as_ref().map_or(0, |event| event.as_ptr() as usize);
     let into = (&raw mut number) as usize;
@@ -33,7 +33,7 @@ fn event(value: u64, signal: i32, kind: i32, thread: i32) -> [u64; 8] {
 }
 
 /// First time and interval in ns; what was left of the old ones.
-fn set(number: i32, flags: i32, first: u64, interval: u64) -> Result<(u64, u64)> {
+pub fn set(number: i32, flags: i32, first: u64, interval: u64) -> Result<(u64, u64)> {
     let words = |ns: u64| [ns / 1_000_000_000, ns % 1_000_000_000];
     let (new, mut old) = ([words(interval), words(first)], [[0u64; 2]; 2]);
     let (at, into) = (new.as_ptr() as usize, old.as_mut_ptr() as usize);

@@ -1,5 +1,6 @@
 //! The formats of /proc and /sys, as programs parse them.
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use userland::harness::{Outcome, Stop, in_child, skip};
 use userland::sys::mem::{ANON, PAGE, RW, anon, mmap, store};
 use userland::sys::{call, file, proc};
@@ -17,6 +18,7 @@ userland::tests![
     proc_statm,
     proc_cmdline_and_exe,
     proc_fd,
+    proc_is_one_file_system,
     proc_of_another_process,
     proc_small_reads,
     proc_maps_of_many,
@@ -288,6 +290,24 @@ fn proc_fd() -> Outcome {
     check!(pipe.to_string_lossy().starts_with("pipe:["), "{pipe:?}");
     check!(fs::read_dir("/proc/self/fd")?.count() >= 5);
     check_err!(fs::read_link("/proc/self/fd/999"), ENOENT);
+    Ok(())
+}
+
+/// Whether two files are one, programs ask by st_dev and st_ino.
+fn proc_is_one_file_system() -> Outcome {
+    let stat = |name: &str| fs::metadata(format!("/proc/{name}"));
+    let device = stat(".")?.dev();
+    for name in [
+        "self",
+        "self/status",
+        "self/fd",
+        "self/task",
+        "self/maps",
+        "sys/vm",
+    ] {
+        check_eq!((name, stat(name)?.dev()), (name, device));
+    }
+    check_eq!(stat("self/status")?.ino(), stat("self/status")?.ino());
     Ok(())
 }
 

@@ -50,12 +50,12 @@ const STAT_ANY: i32 = 15;
 const DEST: u32 = 0o1000;
 const LOCKED: u32 = 0o2000;
 
-fn get(key: i32, size: usize, flags: i32) -> Result<i32> {
+pub fn get(key: i32, size: usize, flags: i32) -> Result<i32> {
     let arguments = [key as usize, size, flags as usize, 0, 0, 0];
     call(libc::SYS_shmget, arguments).map(|id| id as i32)
 }
 
-fn attach(id: i32, at: usize, flags: i32) -> Result<usize> {
+pub fn attach(id: i32, at: usize, flags: i32) -> Result<usize> {
     call(libc::SYS_shmat, [id as usize, at, flags as usize, 0, 0, 0])
 }
 
@@ -64,9 +64,9 @@ fn detach(at: usize) -> Result<()> {
 }
 
 /// Words of `struct shmid_ds` and the others.
-type Words = [u64; 14];
+pub type Words = [u64; 14];
 
-fn control(id: i32, command: i32, words: &mut Words) -> Result<usize> {
+pub fn control(id: i32, command: i32, words: &mut Words) -> Result<usize> {
     let words = words.as_mut_ptr() as usize;
     let arguments = [id as usize, command as usize, words, 0, 0, 0];
     call(libc::SYS_shmctl, arguments)

@@ -27,7 +27,7 @@ fn change(fd: i32, signals: &[i32], flags: i32) -> Result<i32> {
     Ok(fd as i32)
 }
 
-fn signalfd(signals: &[i32], flags: i32) -> Result<i32> {
+pub fn signalfd(signals: &[i32], flags: i32) -> Result<i32> {
     change(-1, signals, flags)
 }
 

@@ -33,13 +33,13 @@ fn entry((level, kind): (i32, i32), payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn rights(fds: &[i32]) -> Vec<u8> {
+pub fn rights(fds: &[i32]) -> Vec<u8> {
     let numbers: Vec<u8> = fds.iter().flat_map(|fd| fd.to_ne_bytes()).collect();
     entry(RIGHTS, &numbers)
 }
 
 /// sendmsg(2).
-fn send_with(fd: i32, bytes: &[u8], control: &[u8]) -> Result<usize> {
+pub fn send_with(fd: i32, bytes: &[u8], control: &[u8]) -> Result<usize> {
     let piece = [bytes.as_ptr() as usize, bytes.len()];
     let (pieces, at) = ((&raw const piece) as usize, control.as_ptr() as usize);
     let header = [0, 0, pieces, 1, at, control.len(), 0];

@@ -79,11 +79,9 @@ impl Request {
         let Some(size) = vma.huge_order().map(Order::bytes) else {
             return Ok(None);
         };
-        let (old_len, new_len) = (self.old_len, self.new_len);
-        let (old_len, new_len) = (
-            old_len.next_multiple_of(size),
-            new_len.next_multiple_of(size),
-        );
+        // An old length near 2^64, which Linux takes for 0 then, is less than the new one.
+        let whole = |len: u64| len.checked_next_multiple_of(size).ok_or(Error::Inval);
+        let (old_len, new_len) = (whole(self.old_len)?, whole(self.new_len)?);
         let whole = |at: VirtAddr| at.is_aligned(size);
         if !whole(self.start) || !self.to.is_none_or(whole) || self.keeps() || new_len > old_len {
             return Err(Error::Inval);

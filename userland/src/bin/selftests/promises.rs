@@ -83,7 +83,10 @@ fn promises_are_counted() -> Outcome {
     let at = at + LEN / 2;
     grows_by(-len / 2, || mprotect(at, LEN / 2, READ))?;
     grows_by(len / 2, || mprotect(at, LEN / 2, RW))?;
-    grows_by(none, || Ok(store(at, 1)))?;
+    grows_by(none, || {
+        store(at, 1);
+        Ok(())
+    })?;
     grows_by(none, || mprotect(at, LEN / 2, READ))?;
     grows_by(-len / 2, || munmap(at, LEN / 2))?;
     for (prot, flags) in [(READ, ANON), (RW, ANON | libc::MAP_NORESERVE)] {

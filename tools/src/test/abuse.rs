@@ -145,6 +145,10 @@ const CASES: &[Case] = &[
         counted: true,
         ..abuse("hang", "abuse hang")
     },
+    Case {
+        counted: true,
+        ..abuse("memory", "abuse memory")
+    },
     abuse("mounts", "abuse mounts"),
     small("far", "abuse far"),
     abuse("observers", "abuse observers"),

@@ -143,6 +143,7 @@ const INSTRUMENTS: &[Instrument] = &[
             stretch("selftests"),
             stretch("fuzz --seed {seed} --calls 1000000"),
             stretch("abuse hang"),
+            stretch("abuse memory"),
             Round {
                 mem: "1G",
                 ..stretch("abuse many")

@@ -8,6 +8,7 @@ mod crowd;
 mod full;
 mod hang;
 mod many;
+mod memory;
 mod mounts;
 mod observers;
 mod signals;
@@ -38,6 +39,13 @@ const WAYS: &[Way] = &[
         name: "hang",
         act: hang::calls,
         may_be_killed: false,
+        keeps: SLACK,
+    },
+    Way {
+        name: "memory",
+        act: memory::calls,
+        may_be_killed: false,
+        // Two pages are out of use, and a folio of which one of them was.
         keeps: SLACK,
     },
     Way {

@@ -180,6 +180,7 @@ impl<F: PteFormat> Bench<F> {
             | Step::Watch(p, ..)
             | Step::DontNeed(p, ..) => {
                 if let Some((process, mut model)) = self.processes[p as usize].take() {
+                    self.grow_huge_file(step);
                     self.change(&process, &mut model, step);
                     self.processes[p as usize] = Some((process, model));
                 }
@@ -233,6 +234,20 @@ impl<F: PteFormat> Bench<F> {
         self.check_protection();
         self.check_keys();
         self.check_pins();
+    }
+
+    /// A file of huge pages is as long as a writable mapping of it reaches.
+    fn grow_huge_file(&mut self, step: &Step) {
+        if let Step::Map(_, at, len, prot, What::Private(o) | What::Shared(o), _) = *step
+            && self.shape.huge
+            && prot.contains(Prot::WRITE)
+        {
+            let contents = &mut self.contents[o as usize];
+            let pages = contents.len().max((at % 3 + len) as usize);
+            contents.resize(pages, 0);
+            self.objects[o as usize].grow_to(self.bytes(pages as u64));
+            huge::fill(&self.objects[o as usize]);
+        }
     }
 
     /// As many pages are mapped, and locked, as the model says.

@@ -321,13 +321,13 @@ fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) 
         let s = w.process();
         let request = MapRequest {
             flags: VmaFlags::NORESERVE,
-            ..anon(Place::Fixed(AT), 1088, RW)
+            ..anon(Place::Fixed(AT), 1600, RW)
         };
         s.map(request).unwrap();
-        for n in (0..1088).step_by(64) {
+        for n in (0..1600).step_by(64) {
             w.store(0, &s, page(n), n as u8).unwrap();
         }
-        let (start, len) = (page(32), 1024 * PAGE_SIZE);
+        let (start, len) = (page(32), 1536 * PAGE_SIZE);
         for to in [ARENA + 32 * PAGE_SIZE, ARENA + 16 * PAGE_SIZE + 6 * GIB] {
             let from = if to.0 < (ARENA + GIB).0 {
                 start

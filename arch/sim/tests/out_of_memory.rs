@@ -232,7 +232,7 @@ fn remap_in_steps<F: PteFormat>(_: &World<F>) {
     });
     let (len, more) = (24 * PAGE_SIZE, 30 * PAGE_SIZE);
     // Where the parts need tables of their own.
-    let to = page(512 * 512 - 11);
+    let to = page(512 * 512 - 17);
     for (flags, target) in [(FIXED, to), (RemapFlags::MAYMOVE, VirtAddr(0))] {
         let mut halves = 0;
         for k in 0..20 {

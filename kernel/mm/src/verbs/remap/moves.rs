@@ -116,9 +116,10 @@ impl<M: Machine> Areas<'_, M> {
             false => self.move_vma(old, new, keep),
         }
     }
-    /// Bytes whose pages one step moves one by one: some 100,000 instructions.
+    /// Bytes whose pages one step moves one by one. A page takes some ten instructions, and what
+    /// comes with a step some 3,000.
     fn step(&self) -> u64 {
-        u64::from(self.mm().machine().step()) * PAGE_SIZE
+        8 * u64::from(self.mm().machine().step()) * PAGE_SIZE
     }
     /// The end of the first step, which moves what is not there for nothing; `None`: there is one
     /// step only.

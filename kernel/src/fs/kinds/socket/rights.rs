@@ -43,7 +43,7 @@ struct Flight {
     closing: bool,
     /// A collection is under way.
     collecting: bool,
-    /// So many sockets were left by the last one.
+    /// So many of the sockets that were left by the last one may be there still.
     left: usize,
 }
 
@@ -79,6 +79,8 @@ impl Flight {
             *count -= 1;
             if *count == 0 {
                 self.sockets.remove(&address(file));
+                // Or what many have left behind would be the measure for few.
+                self.left = self.left.min(self.sockets.len());
             }
         }
     }

@@ -175,8 +175,9 @@ fn proc_keeps_no_thread() -> Outcome {
     let files = files_of_threads(THREADS)?;
     let now = Left::now()?;
     check_eq!(files.len(), THREADS + 1);
+    // A stack has eight frames; the heap may take some for the files.
     check!(
-        now.frames + THREADS as u64 >= before.frames,
+        now.frames + 4 * THREADS as u64 >= before.frames,
         "{now:?}, before {before:?}"
     );
     Ok(())

@@ -14,18 +14,10 @@ use core::any::Any;
 
 struct PidFd(Arc<Process>);
 
-impl PidFd {
-    /// Whether its parent has waited for it: its number may be another one's by now.
-    fn is_reaped(&self) -> bool {
-        let found = task::find(self.0.pid());
-        !found.is_some_and(|process| Arc::ptr_eq(&process, &self.0))
-    }
-}
-
 impl FileOps for PidFd {
     fn poll(&self) -> Ready {
         match self.0.has_ended() {
-            true if self.is_reaped() => Ready::IN | Ready::HUP,
+            true if !task::is_listed(&self.0) => Ready::IN | Ready::HUP,
             true => Ready::IN,
             false => Ready::empty(),
         }
@@ -34,7 +26,11 @@ impl FileOps for PidFd {
         queues.push(&self.0.exit_events);
     }
     fn describe(&self, out: &mut Text) {
-        let pid = if self.is_reaped() { -1 } else { self.0.pid() };
+        let pid = if task::is_listed(&self.0) {
+            self.0.pid()
+        } else {
+            -1
+        };
         out.put(format_args!("Pid:\t{pid}\nNSpid:\t{pid}\n"));
     }
 }

@@ -205,7 +205,7 @@ fn orphan_children(process: &Process) {
     }
     let reaper = reaper_of(process);
     for child in table::in_steps(children.iter()) {
-        if !is_listed(child) {
+        if !table::is_listed(child) {
             // It has ended meanwhile, and its parent ignored that.
             continue;
         }
@@ -224,11 +224,6 @@ fn orphan_children(process: &Process) {
     for child in table::in_steps(children.iter()) {
         hang_up(process, child);
     }
-}
-
-/// Whether a process was not waited for yet.
-fn is_listed(process: &Arc<Process>) -> bool {
-    table::find(process.pid()).is_some_and(|listed| Arc::ptr_eq(&listed, process))
 }
 
 /// The parent's end may have orphaned a child's process group: when it is stopped, nothing would

@@ -178,6 +178,11 @@ pub fn find(pid: Pid) -> Option<Arc<Process>> {
     TABLE.lock().processes.get(&pid).cloned()
 }
 
+/// Whether a process was not waited for yet: afterwards its number may be another one's.
+pub fn is_listed(process: &Arc<Process>) -> bool {
+    find(process.pid()).is_some_and(|listed| Arc::ptr_eq(&listed, process))
+}
+
 /// A thread by number.
 pub fn find_task(tid: Pid) -> Option<Arc<Task>> {
     TABLE.lock().tasks.get(&tid).cloned()

@@ -53,9 +53,7 @@ impl Known {
     /// The subject; ESRCH once the process has been waited for, or the thread has ended, whoever
     /// else still has a reference to it.
     pub fn subject(&self) -> Result<Subject> {
-        let process = self.process.upgrade().filter(|process| {
-            task::find(process.pid()).is_some_and(|listed| Arc::ptr_eq(&listed, process))
-        });
+        let process = self.process.upgrade().filter(task::is_listed);
         let process = process.ok_or(Errno::ESRCH)?;
         let task = match &self.task {
             None => None,

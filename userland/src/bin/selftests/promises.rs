@@ -1,6 +1,8 @@
 //! How much memory is promised (vm.overcommit_*, Committed_AS), how many areas (vm.max_map_count),
 //! and how much may be locked.
+use crate::settings::Setting;
 use std::io::Read;
+use userland::counters;
 use userland::harness::{Outcome, Stop, in_child, skip};
 use userland::sys::mem::{ANON, PAGE, RW, anon, mlock, mmap, mprotect, munmap, store};
 use userland::sys::proc::{self, Fork, Status};
@@ -22,41 +24,14 @@ const READ: i32 = libc::PROT_READ;
 const MB: usize = 1 << 20;
 const LEN: usize = 64 * MB;
 
-/// A file of /proc/sys/vm; as it was, when the test ends.
-struct Setting {
-    path: String,
-    before: String,
-}
-
-impl Setting {
-    fn new(name: &str, value: usize) -> std::result::Result<Self, Stop> {
-        crate::settings::may_change()?;
-        let path = format!("/proc/sys/vm/{name}");
-        let Ok(before) = std::fs::read_to_string(&path) else {
-            return Err(Stop::Skip(format!("no {path}")));
-        };
-        match std::fs::write(&path, format!("{value}\n")) {
-            Ok(()) => Ok(Setting { path, before }),
-            Err(_) => Err(Stop::Skip(format!("{path} cannot be written"))),
-        }
-    }
-}
-
-impl Drop for Setting {
-    fn drop(&mut self) {
-        let _ = std::fs::write(&self.path, &self.before);
-    }
+/// A file of /proc/sys/vm, for the time of a test.
+fn set(name: &str, value: usize) -> std::result::Result<Setting, Stop> {
+    Setting::new(&format!("/proc/sys/vm/{name}"), value)
 }
 
 /// A line of /proc/meminfo, in bytes.
 fn figure(name: &str) -> std::result::Result<usize, Stop> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.strip_prefix(':')?.split_whitespace().next());
-    match number.and_then(|number| number.parse::<usize>().ok()) {
-        Some(kb) => Ok(kb << 10),
-        None => Err(Stop::Skip(format!("no {name} in /proc/meminfo"))),
-    }
+    Ok((counters::figure("/proc/meminfo", name)? as usize) << 10)
 }
 
 /// Checks by how much Committed_AS grows by `act`, give or take what others do.
@@ -136,13 +111,13 @@ fn promises_of_a_child() -> Outcome {
 /// What is left of the limit is `left` bytes.
 fn never(left: usize) -> std::result::Result<Vec<Setting>, Stop> {
     let limit = figure("Committed_AS")? + left;
-    let ratio = Setting::new("overcommit_ratio", 50)?;
-    let kbytes = Setting::new("overcommit_kbytes", limit >> 10)?;
-    let policy = Setting::new("overcommit_memory", 2)?;
+    let ratio = set("overcommit_ratio", 50)?;
+    let kbytes = set("overcommit_kbytes", limit >> 10)?;
+    let policy = set("overcommit_memory", 2)?;
     // The ratio comes back after the number: what is written last is what counts.
     let mut settings = vec![policy, kbytes, ratio];
     // Linux keeps some away from large processes.
-    settings.extend(Setting::new("user_reserve_kbytes", 0).ok());
+    settings.extend(set("user_reserve_kbytes", 0).ok());
     Ok(settings)
 }
 
@@ -176,7 +151,7 @@ fn refused(fork: Fork) {
 
 fn promises_without_a_limit() -> Outcome {
     const MORE: usize = 1 << 44;
-    let setting = Setting::new("overcommit_memory", 1)?;
+    let setting = set("overcommit_memory", 1)?;
     for flags in [ANON, SHARED] {
         let at = mmap(0, MORE, RW, flags, -1, 0)?;
         store(at + MORE / 2, 1);
@@ -197,10 +172,10 @@ fn promises_without_a_limit() -> Outcome {
 fn promises_limit_is_set_in_two_ways() -> Outcome {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/vm/{name}"));
     let swap = figure("SwapTotal")?;
-    let ratio = Setting::new("overcommit_ratio", 20)?;
+    let ratio = set("overcommit_ratio", 20)?;
     let memory = figure("MemTotal")? - figure("Hugetlb")? + swap * 5;
     check!((figure("CommitLimit")?).abs_diff(memory / 5) <= MB);
-    let kbytes = Setting::new("overcommit_kbytes", 12_344)?;
+    let kbytes = set("overcommit_kbytes", 12_344)?;
     check_eq!(figure("CommitLimit")? - swap, 12_344 << 10);
     check_eq!(read("overcommit_ratio")?.trim(), "0");
     drop(kbytes);
@@ -220,7 +195,7 @@ fn promises_of_areas() -> Outcome {
     const PAGES: usize = 400;
     let at = anon(PAGES)?;
     let most = areas()? + 100;
-    let setting = Setting::new("max_map_count", most)?;
+    let setting = set("max_map_count", most)?;
     let every = |n: usize| mprotect(at + n * PAGE, PAGE, READ);
     let made = (1..PAGES)
         .step_by(2)

@@ -113,22 +113,40 @@ fn settings_have_an_effect() -> Outcome {
     each_setting(Path::new("/sys"), &mut check_one)
 }
 
-/// A host's settings are its owner's, who may say SELFTESTS_SET=1.
-pub fn may_change() -> Result<(), Stop> {
-    match on_quire() || std::env::var_os("SELFTESTS_SET").is_some() {
-        true => Ok(()),
-        false => Err(Stop::Skip("a host's settings are its owner's".into())),
+/// A file that is written, and as it was when this is dropped. A host's settings are its owner's,
+/// who may say SELFTESTS_SET=1.
+pub struct Setting {
+    path: String,
+    before: String,
+}
+
+impl Setting {
+    /// Skips the test where the file is not, or may not be written.
+    pub fn new(path: &str, value: usize) -> Result<Self, Stop> {
+        if !on_quire() && std::env::var_os("SELFTESTS_SET").is_none() {
+            return Err(Stop::Skip("a host's settings are its owner's".into()));
+        }
+        let Ok(before) = fs::read_to_string(path) else {
+            return Err(Stop::Skip(format!("no {path}")));
+        };
+        let path = path.to_owned();
+        match fs::write(&path, format!("{value}\n")) {
+            Ok(()) => Ok(Setting { path, before }),
+            Err(_) => Err(Stop::Skip(format!("{path} cannot be written"))),
+        }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, &self.before);
     }
 }
 
 /// Writes a setting for the time of `act`.
 fn with<R>(path: &str, value: usize, act: impl FnOnce() -> R) -> Result<R, Stop> {
-    may_change()?;
-    let before = fs::read_to_string(path)?;
-    fs::write(path, value.to_string())?;
-    let result = act();
-    fs::write(path, before)?;
-    Ok(result)
+    let _setting = Setting::new(path, value)?;
+    Ok(act())
 }
 
 fn settings_of_threads() -> Outcome {

@@ -343,10 +343,11 @@ impl<F: PteFormat> Bench<F> {
 
     fn truncate(&mut self, o: usize, pages: u64) {
         self.objects[o].truncate(self.bytes(pages));
+        let shrinks = (pages as usize) < self.contents[o].len();
         self.contents[o].resize(pages as usize, 0);
         for (_, model) in self.processes.iter_mut().flatten() {
             model.drop_object(o, pages..u64::MAX, true);
-            if self.shape.huge {
+            if self.shape.huge && shrinks {
                 model.unprotect_object(o, pages..u64::MAX);
             }
         }

@@ -92,11 +92,19 @@ impl Meter {
     }
 }
 
+/// The CPU time of all processes that this one has started and waited for; `None`: the system does
+/// not say it.
+pub fn children() -> Option<Duration> {
+    process(rustix::process::getpid()).map(|own| own.children)
+}
+
 /// What the system says of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     /// The CPU time of all its threads.
     used: Duration,
+    /// That of its children that it has waited for.
+    children: Duration,
     stopped: bool,
 }
 
@@ -113,9 +121,10 @@ fn parse(stat: &str, ticks: u64) -> Option<Process> {
     let fields: Vec<&str> = fields.split(' ').collect();
     let field = |number: usize| fields.get(number - 3).copied();
     let time = |number| field(number)?.parse::<u64>().ok();
-    let used = time(14)? + time(15)?;
+    let spent = |ticks_used: u64| Duration::from_millis(ticks_used * 1000 / ticks);
     Some(Process {
-        used: Duration::from_millis(used * 1000 / ticks),
+        used: spent(time(14)? + time(15)?),
+        children: spent(time(16)? + time(17)?),
         stopped: matches!(field(3)?, "T" | "t"),
     })
 }
@@ -131,6 +140,7 @@ mod tests {
         let stat = "17 (a ) b) T 1 2 3 4 5 6 7 8 9 10 250 51 14 15 20";
         let stopped = Process {
             used: Duration::from_millis(3010),
+            children: Duration::from_millis(290),
             stopped: true,
         };
         assert_eq!(parse(stat, 100), Some(stopped));
@@ -145,7 +155,14 @@ mod tests {
         let mut used = Duration::ZERO;
         let mut step = |more: Duration, stopped| {
             used += more;
-            meter.count(S, Some(Process { used, stopped }));
+            meter.count(
+                S,
+                Some(Process {
+                    used,
+                    children: Duration::ZERO,
+                    stopped,
+                }),
+            );
             meter.spent
         };
         let spent = |cpu, idle| Spent { cpu, idle };

@@ -1,6 +1,7 @@
 //! Traps from user mode, and the signal frames that the kernel builds: the types are the same on
 //! both machines.
 
+use core::fmt::Display;
 use mm::addr::VirtAddr;
 use mm::fault::Access;
 
@@ -90,6 +91,9 @@ unsafe extern "Rust" {
     /// Resolves a page fault taken in kernel mode inside a uaccess routine. `true`: resolved, try
     /// again; `false`: the routine returns an error.
     pub safe fn kernel_fault(addr: VirtAddr, access: Access) -> bool;
+    /// Waits for `what` another CPU does until it is `done`; answers nobody meanwhile. With any
+    /// lock held.
+    pub safe fn kernel_wait(what: &dyn Display, done: &mut dyn FnMut() -> bool);
     /// Reports any other trap in kernel mode, which is a bug, and ends the machine. `what` names
     /// it; pc and frame pointer for the backtrace; registers by the callback, each with its name.
     pub safe fn kernel_trap(

@@ -320,8 +320,10 @@ impl<F: PteFormat> Cpu for Sim<F> {
     }
     /// Nothing interrupts a thread of the host: it looks for itself, wherever it waits.
     fn interrupt(&self, _number: usize) {}
-    fn relax(&self) {
-        Sim::relax(self);
+    fn wait(&self, done: &mut dyn FnMut() -> bool) {
+        while !done() {
+            self.relax();
+        }
     }
     fn refuses_key(&self, key: Key, write: bool) -> bool {
         self.key_refuses(self.0.threads.current(), key, write)

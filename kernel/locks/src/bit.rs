@@ -13,7 +13,7 @@
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::contention;
 use crate::mutant::{self, Mutant};
-use crate::ranks::{ranks, spin};
+use crate::ranks::{self, ranks};
 
 /// How often a lock was given up, in the upper bits of a word whose lower ones are the holder's.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +82,10 @@ fn take(word: &AtomicU32, bit: u32) -> bool {
 #[cold]
 fn wait(word: &AtomicU32, bit: u32, rank: u8) {
     contention::begin(rank);
-    let mut spins = 0;
-    while word.load(Ordering::Relaxed) & bit != 0 || !take(word, bit) {
-        spin(rank, spins);
-        spins += 1;
-    }
-    contention::end(rank, spins);
+    let looks = ranks::wait(rank, &mut || {
+        word.load(Ordering::Relaxed) & bit == 0 && take(word, bit)
+    });
+    contention::end(rank, looks);
 }
 
 impl<const RANK: u8> Drop for BitGuard<'_, RANK> {

@@ -10,14 +10,14 @@
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::contention;
 use crate::mutant::{self, Mutant};
-use crate::ranks::spin;
+use crate::ranks;
 
-/// Looks at a lock before a CPU draws a ticket: longer than the time for which a host takes a CPU
-/// from its guest, milliseconds. A thread of the host lets others run after each look, which can
-/// take milliseconds, too. In the models none.
+/// Looks at a lock before a CPU draws a ticket: more than the time for which a host takes a CPU
+/// from its guest, milliseconds, since from some number on a CPU sleeps between two. A thread of
+/// the host lets others run after each look, which can take milliseconds, too. In the models none.
 const PATIENCE: u64 = match (cfg!(loom), cfg!(target_os = "none")) {
     (true, _) => 0,
-    (_, true) => 1 << 18,
+    (_, true) => 1 << 11,
     _ => 1 << 6,
 };
 
@@ -116,22 +116,22 @@ impl Line {
 
     #[cold]
     fn wait(&self, rank: u8) {
-        for spins in 0..PATIENCE {
-            if self.try_take() {
-                contention::begin(rank);
-                return contention::end(rank, spins);
-            }
-            spin(rank, spins);
+        let (mut looks, mut got) = (0, false);
+        ranks::wait(rank, &mut || {
+            let is_patient = looks < PATIENCE;
+            got = is_patient && self.try_take();
+            looks += u64::from(is_patient && !got);
+            got || !is_patient
+        });
+        if got {
+            contention::begin(rank);
+            return contention::end(rank, looks);
         }
         let ticket = self.draw();
         contention::begin(rank);
-        let mut spins = PATIENCE;
-        while !(self.is_served(ticket) && self.take_open()) {
-            spin(rank, spins);
-            spins += 1;
-        }
+        let more = ranks::wait(rank, &mut || self.is_served(ticket) && self.take_open());
         self.leave();
-        contention::end(rank, spins);
+        contention::end(rank, looks + more);
     }
 
     /// Draws a ticket.

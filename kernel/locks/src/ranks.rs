@@ -60,43 +60,47 @@ mod cpu {
     pub fn ranks(f: impl FnOnce(&mut Ranks)) {
         HELD.with_borrow_mut(f);
     }
-    pub fn spin(_rank: u8, _spins: u64) {
-        crate::atomic::relax();
+    pub fn wait(_rank: u8, done: &mut dyn FnMut() -> bool) -> u64 {
+        crate::atomic::look(done)
     }
     /// Threads count as one CPU.
     pub const CPUS: usize = 1;
     /// For the kernel where it is only checked: threads need no such functions.
-    pub fn set_cpu(_id: fn() -> usize, _spin: fn(u8, u64)) {}
+    pub fn set_cpu(_id: fn() -> usize, _wait: super::Wait) {}
     pub fn cpu_id() -> usize {
         0
     }
 }
 pub use cpu::set_cpu;
-pub(crate) use cpu::{CPUS, cpu_id, spin};
+pub(crate) use cpu::{CPUS, cpu_id, wait};
+
+/// How a CPU waits for a lock of a rank, until the function says that it is done. Returns the looks
+/// that were in vain.
+pub type Wait = fn(u8, &mut dyn FnMut() -> bool) -> u64;
 
 #[cfg(target_os = "none")]
 mod cpu {
-    use super::Ranks;
+    use super::{Ranks, Wait};
     use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     /// CPUs whose held ranks and waits are recorded; a CPU past that checks and counts nothing.
     pub const CPUS: usize = 64;
     static HELD: [[AtomicU64; 4]; CPUS] = [const { [const { AtomicU64::new(0) }; 4] }; CPUS];
     static ID: AtomicUsize = AtomicUsize::new(0);
-    static SPIN: AtomicUsize = AtomicUsize::new(0);
+    static WAIT: AtomicUsize = AtomicUsize::new(0);
 
     /// Sets the function that returns the id of the CPU that runs, for the checks of ranks and the
-    /// counts of waits (without it the id is 0), and the one that a CPU calls between two looks at
-    /// a lock, with its rank and the number of looks before. Bare metal only.
-    pub fn set_cpu(id: fn() -> usize, spin: fn(u8, u64)) {
+    /// counts of waits (without it the id is 0), and the one that waits for a lock (without it the
+    /// CPU spins). Bare metal only.
+    pub fn set_cpu(id: fn() -> usize, wait: Wait) {
         ID.store(id as usize, Ordering::Relaxed);
-        SPIN.store(spin as usize, Ordering::Relaxed);
+        WAIT.store(wait as usize, Ordering::Relaxed);
     }
-    pub fn spin(rank: u8, spins: u64) {
-        match SPIN.load(Ordering::Relaxed) {
-            0 => crate::atomic::relax(),
+    pub fn wait(rank: u8, done: &mut dyn FnMut() -> bool) -> u64 {
+        match WAIT.load(Ordering::Relaxed) {
+            0 => crate::atomic::look(done),
             // SAFETY: as in `cpu_id`.
-            spin => unsafe { core::mem::transmute::<usize, fn(u8, u64)>(spin)(rank, spins) },
+            wait => unsafe { core::mem::transmute::<usize, Wait>(wait)(rank, done) },
         }
     }
     pub fn cpu_id() -> usize {

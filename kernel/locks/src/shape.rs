@@ -19,7 +19,7 @@
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
 use crate::mutant::{self, Mutant};
-use crate::ranks::{ranks, spin};
+use crate::ranks::{self, ranks};
 use crate::{Guard, Lock, contention};
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
@@ -159,23 +159,16 @@ impl<T, const RANK: u8> Shape<T, RANK> {
         self.check(readers);
         // Pairs with the one in `try_read`: either this sees the reader, or that sees the writer.
         fence(Ordering::SeqCst);
-        let mut spins = 0;
         let readers = match mutant::on(Mutant::WriteBesideReaders) {
             true => &[],
             false => readers,
         };
-        for reader in readers {
-            // Acquire pairs with the release of the reader: what it did is seen.
-            while reader.lock.load(Ordering::Acquire) == self.key() {
-                if spins == 0 {
-                    contention::begin(RANK);
-                }
-                spin(RANK, spins);
-                spins += 1;
-            }
-        }
-        if spins != 0 {
-            contention::end(RANK, spins);
+        // Acquire pairs with the release of the reader: what it did is seen.
+        let reads = |reader: &&Reader| reader.lock.load(Ordering::Acquire) == self.key();
+        for reader in readers.iter().filter(reads) {
+            contention::begin(RANK);
+            let looks = ranks::wait(RANK, &mut || !reads(&reader));
+            contention::end(RANK, looks);
         }
     }
 }

@@ -227,15 +227,8 @@ pub fn barrier() {
         let cpu = of(number);
         let before = cpu.pings();
         ask(number, Requests::PING);
-        let mut looks = 0;
-        while cpu.pings() == before {
-            serve();
-            watchdog::wait(
-                looks,
-                &format_args!("CPU {number}, which passes no barrier"),
-            );
-            looks += 1;
-        }
+        let what = format_args!("CPU {number}, which passes no barrier");
+        watchdog::wait(&what, || cpu.pings() != before, serve);
     }
     fence(Ordering::SeqCst);
 }

@@ -6,17 +6,14 @@
 //!
 //! Those that have come answer what the others ask of them, so that these come, too.
 
-use crate::arch::trap::Irq;
-use crate::arch::{self, timer};
+use crate::arch;
 use crate::base::cpus::{self, Requests};
-use crate::base::watchdog;
+use crate::base::watchdog::{self, SPINS};
 use core::fmt::Display;
 use locks::Rendezvous;
 
 static PLACE: Rendezvous = Rendezvous::new();
 
-/// Looks before a CPU that has come sleeps.
-const SPINS: u64 = 1000;
 /// What the watchdog names when it does not end.
 const END: &str = "the end of a rendezvous";
 
@@ -42,22 +39,15 @@ pub fn attend() {
         looks += 1;
         match looks {
             ..SPINS => spin(),
-            _ => sleep(),
+            _ => {
+                watchdog::sleep_until_interrupt(&END);
+                cpus::answer();
+            }
         }
     });
     if looks >= SPINS {
-        // What has interrupted the sleep is looked after once interrupts are let in again.
-        timer::set_deadline(Some(timer::now()));
-        arch::cpus::interrupt(cpus::current());
+        watchdog::awake();
     }
-}
-
-/// Sleeps until an interrupt: that of the end, a request, or the timer for the watchdog.
-fn sleep() {
-    if watchdog::sleep(&END) == Irq::Serial {
-        cpus::this().owe_serial();
-    }
-    cpus::answer();
 }
 
 /// What a CPU does between two looks.
@@ -65,7 +55,7 @@ fn patience(what: &dyn Display, meanwhile: fn()) -> impl FnMut() {
     let mut looks = 0;
     move || {
         meanwhile();
-        watchdog::wait(looks, what);
+        watchdog::spin(looks, what);
         looks += 1;
     }
 }

@@ -1,6 +1,11 @@
 //! Waits of one CPU for another in the kernel: what the CPU does meanwhile, and a panic with all
 //! backtraces when a wait does not end. In debug builds, the same when a CPU serves no interrupt.
 //!
+//! A CPU that waits spins at first, and sleeps for a short time between two looks if it takes long:
+//! where CPUs share those of a host, the one that it waits for may not run, and one that spins
+//! leaves it less to run on. Nobody wakes it: who gives a lock back, or has flushed, does not have
+//! to find out who waits.
+//!
 //! Only time in which the CPU that counts was running itself counts: a machine that was stopped, or
 //! had no CPU of its host, has not hung.
 
@@ -13,25 +18,54 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::sync::{add_own, rank};
 
-/// Between two looks of a CPU at another one, and of one that waits asleep, in ns.
+/// Between two looks of a CPU at another one, and of one that is woken at the end of its wait, in
+/// ns.
 const PERIOD: u64 = 1_000_000_000;
+/// Between two looks of a CPU that sleeps and is not woken, in ns: some times what it takes to fall
+/// asleep and wake up.
+const NAP: u64 = 100_000;
+/// Looks of a CPU before it sleeps.
+pub const SPINS: u64 = 1000;
 
 /// By CPU, its wait.
 static WAITS: [Waited; NR_CPUS] = [const { Waited::new() }; NR_CPUS];
 
-/// Between two looks at a lock of `rank`; `looks` came before.
-pub fn spin(rank: u8, looks: u64) {
+/// Waits for a lock of `rank`, until `done`. Returns the looks that were in vain.
+pub fn wait_for_lock(rank: u8, done: &mut dyn FnMut() -> bool) -> u64 {
+    let what = format_args!("a lock of rank {rank}");
     // The one that has it may wait for an answer. Above the console's there are those of the
     // requests themselves, and of the log: who has these waits for nobody, and an answer would
     // take them again.
-    if rank <= rank::CONSOLE {
-        cpus::answer();
+    match rank <= rank::CONSOLE {
+        true => wait(&what, done, cpus::answer),
+        false => wait(&what, done, || ()),
     }
-    wait(looks, &format_args!("a lock of rank {rank}"));
+}
+
+/// Waits for `what` another CPU has or does, until `done`; does `meanwhile` after each look in
+/// vain. Returns how many there were. With any lock held.
+pub fn wait(
+    what: &dyn fmt::Display,
+    mut done: impl FnMut() -> bool,
+    mut meanwhile: impl FnMut(),
+) -> u64 {
+    let mut looks = 0;
+    while !done() {
+        meanwhile();
+        match looks < SPINS || !may_sleep() {
+            true => spin(looks, what),
+            false => sleep_for(NAP, what),
+        }
+        looks += 1;
+    }
+    if looks > SPINS {
+        awake();
+    }
+    looks
 }
 
 /// Between two looks at `what` another CPU has or does; `looks` came before.
-pub fn wait(looks: u64, what: &dyn fmt::Display) {
+pub fn spin(looks: u64, what: &dyn fmt::Display) {
     arch::cpus::relax();
     let own = cpus::current();
     if let Some(ns) = WAITS[own].spin(looks, timer::now) {
@@ -39,13 +73,41 @@ pub fn wait(looks: u64, what: &dyn fmt::Display) {
     }
 }
 
-/// The same for a CPU that sleeps in between; it has spun before. Returns what has interrupted the
-/// sleep: at the latest the timer, which is set for that and for nothing else from now on.
-pub fn sleep(what: &dyn fmt::Display) -> Irq {
+/// Whether this CPU has a timer and takes interrupts.
+fn may_sleep() -> bool {
+    cpus::this().state() == cpus::State::Up
+}
+
+fn sleep_for(time: u64, what: &dyn fmt::Display) {
+    if sleep(time, what) == Irq::Serial {
+        cpus::this().owe_serial();
+    }
+}
+
+/// Sleeps until an interrupt, which is the end of a wait or a request that the caller answers. It
+/// calls [`awake`] at the end.
+pub fn sleep_until_interrupt(what: &dyn fmt::Display) {
+    sleep_for(PERIOD, what);
+}
+
+/// The same for a caller that serves the interrupt, which is returned: at the latest after a while
+/// the timer, which is set for that and for nothing else from now on.
+pub fn sleep_and_serve(what: &dyn fmt::Display) -> Irq {
+    sleep(PERIOD, what)
+}
+
+fn sleep(time: u64, what: &dyn fmt::Display) -> Irq {
     let (own, now) = (cpus::current(), timer::now());
-    timer::set_deadline(Some(now + PERIOD));
+    timer::set_deadline(Some(now + time));
     check(own, WAITS[own].add(now, PERIOD), what);
     cpu::wait_for_interrupt()
+}
+
+/// A wait in which this CPU has slept is over: what has interrupted the sleep is looked after once
+/// interrupts are let in again.
+pub fn awake() {
+    timer::set_deadline(Some(timer::now()));
+    arch::cpus::interrupt(cpus::current());
 }
 
 /// Panics if the wait of this CPU, `own`, has taken too long.

@@ -238,6 +238,11 @@ mod entry {
     }
 
     #[unsafe(no_mangle)]
+    fn kernel_wait(what: &dyn core::fmt::Display, done: &mut dyn FnMut() -> bool) {
+        crate::base::watchdog::wait(what, done, || ());
+    }
+
+    #[unsafe(no_mangle)]
     fn kernel_trap(
         what: &str,
         addr: u64,

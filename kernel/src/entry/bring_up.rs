@@ -30,7 +30,7 @@ pub fn all(info: &BootInfo, most: u32) {
     cpus::set_present(roster.numbered.len());
     let others = &roster.numbered[1..roster.wanted];
     if !others.is_empty() {
-        locks::set_cpu(arch::cpus::current, watchdog::spin);
+        locks::set_cpu(arch::cpus::current, watchdog::wait_for_lock);
         match arch::cpus::prepare(others) {
             Ok(()) => {
                 start_each(info, others);

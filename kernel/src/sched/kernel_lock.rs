@@ -12,7 +12,8 @@ use super::Entry;
 use crate::arch::trap::Irq;
 use crate::arch::{self, timer};
 use crate::base::above::Above;
-use crate::base::{cpus, watchdog};
+use crate::base::cpus;
+use crate::base::watchdog::{self, SPINS};
 use arch_boot::cpus::NR_CPUS;
 use core::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -20,9 +21,6 @@ use core::sync::atomic::{
 };
 use locks::{Apart, TicketLock, Wait};
 use mm::sync::add_own;
-
-/// Looks at the lock before a CPU sleeps until its turn.
-const SPINS: u32 = 1000;
 
 /// How long a CPU keeps the lock at least while it is in one call, in ns: to give it to one that
 /// sleeps takes as long as some thousand instructions, and a call may offer it more often.
@@ -179,7 +177,7 @@ fn take() {
         "the kernel lock is taken inside another"
     );
     let mut waiting = Waiting::default();
-    LOCK.take(cpus::current(), SPINS, &mut waiting);
+    LOCK.take(cpus::current(), SPINS as u32, &mut waiting);
     held().store(true, Relaxed);
     own().since.store(timer::now(), Relaxed);
     add_own(&COUNTS.taken, 1);
@@ -208,14 +206,14 @@ struct Waiting {
 impl Wait for Waiting {
     fn relax(&mut self) {
         cpus::serve();
-        watchdog::wait(self.looks, &"the kernel lock");
+        watchdog::spin(self.looks, &"the kernel lock");
         self.looks += 1;
     }
     fn sleep(&mut self) {
         // What else the timer was set for is looked after once the lock is there.
         self.timer = true;
         self.looks += 1;
-        match watchdog::sleep(&"the kernel lock") {
+        match watchdog::sleep_and_serve(&"the kernel lock") {
             Irq::Timer => {}
             Irq::Serial => self.serial = true,
             // What the others ask for is answered at once. A thread that came into this CPU's queue

@@ -34,6 +34,26 @@ pub struct CompareArgs {
     /// Count the cache lines that each measurement touches, for the lines of --json
     #[arg(long, requires = "json")]
     pub lines: bool,
+    /// Measure how long this program of the archive takes on both kernels, instead of its
+    /// instructions: time that passes and CPU time of the whole machine, each without that of a
+    /// boot. `torture --processes 1 --plays apart --threads 8 --steps 400000 --seed 1` is one with
+    /// many threads
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        value_parser = command_line,
+        conflicts_with_all = ["set", "op", "size", "model", "lines", "json", "jobs", "only"]
+    )]
+    pub time: Option<String>,
+    /// How many machines of each kernel are timed, in turn; the medians are printed
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        requires = "time",
+        value_parser = clap::value_parser!(u32).range(1..=99)
+    )]
+    pub runs: u32,
     /// More words for Quire's command line, like contpte=off; the first line of --json has them as
     /// `words`
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true, value_parser = command_line)]

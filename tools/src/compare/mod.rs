@@ -9,6 +9,7 @@ mod plan;
 mod record;
 mod results;
 mod table;
+mod time;
 
 use crate::arch::Arch;
 use crate::args::{Choice, CompareArgs, Set, Side};
@@ -91,6 +92,13 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
         counting: Counting::of(args, arches)?,
         words: args.append.clone().unwrap_or_default(),
     };
+    if let Some(program) = &args.time {
+        let smp = match args.choice.smp.as_slice() {
+            [] => &[1],
+            some => some,
+        };
+        return time::compare(&kernels, arches, smp, program, args.runs).map(|()| 0);
+    }
     let ops = list::parse(&listing(&kernels, arches[0])?)?;
     let groups = plan::groups(&ops, &args.choice)?;
     let jobs = jobs(&groups, arches, &sides);

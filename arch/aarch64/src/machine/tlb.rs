@@ -4,6 +4,7 @@
 use super::{features, interrupts, percpu, regs};
 use crate::tlbi::{self, Invalidate, RANGE_PAGES};
 use arch_boot::online;
+use arch_boot::trap::kernel_wait;
 use core::arch::asm;
 use mm::addr::*;
 use mm::arch::*;
@@ -138,8 +139,8 @@ impl Cpu for Hardware {
     fn interrupt(&self, number: usize) {
         interrupts::send(number);
     }
-    fn relax(&self) {
-        core::hint::spin_loop();
+    fn wait(&self, done: &mut dyn FnMut() -> bool) {
+        kernel_wait(&"another CPU", done);
     }
     fn activate(&self, root: Pfn, asid: Asid) {
         // TCR_EL1.A1 = 0: the ASID comes with TTBR0, in one write.

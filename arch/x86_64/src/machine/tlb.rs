@@ -3,12 +3,12 @@
 
 use super::pkru;
 use super::root::{self, write_cr3};
-use super::{cpus, features, timer};
+use super::{cpus, features};
 use crate::pte::Format;
 use crate::shootdown::{Flush, Loaded, Requests};
 use arch_boot::cpus::NR_CPUS;
 use arch_boot::online;
-use arch_boot::waited::{LONGEST, Waited};
+use arch_boot::trap::kernel_wait;
 use arrayvec::ArrayVec;
 use core::arch::asm;
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -122,15 +122,12 @@ fn shoot(asid: Option<Asid>, what: Flush) {
             cpus::interrupt(number);
         }
     }
-    let (waited, mut looks) = (Waited::new(), 0);
     for (number, request) in asked {
-        while !SIDES[number].requests.is_done(request) {
+        let what = format_args!("CPU {number}, which is to drop {what:x?}");
+        kernel_wait(&what, &mut || {
             answer();
-            cpus::relax();
-            let ns = waited.spin(looks, timer::now).unwrap_or(0);
-            assert!(ns <= LONGEST, "CPU {number} does not drop {what:x?}");
-            looks += 1;
-        }
+            SIDES[number].requests.is_done(request)
+        });
     }
 }
 
@@ -196,9 +193,11 @@ impl Cpu for Hardware {
     fn interrupt(&self, number: usize) {
         cpus::interrupt(number);
     }
-    fn relax(&self) {
-        answer();
-        cpus::relax();
+    fn wait(&self, done: &mut dyn FnMut() -> bool) {
+        kernel_wait(&"another CPU", &mut || {
+            answer();
+            done()
+        });
     }
     fn refuses_key(&self, key: Key, write: bool) -> bool {
         pkru::refuses(key, write)

@@ -189,9 +189,11 @@ pub trait Cpu: Send + Sync + 'static {
     }
     /// Sets the running thread's register as a program finds it: memory with key 0 may be used.
     fn reset_keys(&self) {}
-    /// The body of a loop that waits for another CPU.
-    fn relax(&self) {
-        core::hint::spin_loop();
+    /// Waits for another CPU until `done`.
+    fn wait(&self, done: &mut dyn FnMut() -> bool) {
+        while !done() {
+            core::hint::spin_loop();
+        }
     }
 }
 

@@ -110,13 +110,13 @@ impl<M: Machine> Mm<M> {
             if cpu.has_left(root) {
                 continue;
             }
-            while !cpu.has_left(root) {
+            self.machine.cpu().wait(&mut || {
                 if cpu.ask_to_leave(root) {
                     self.machine.cpu().interrupt(number);
                 }
                 self.answer();
-                self.machine.cpu().relax();
-            }
+                cpu.has_left(root)
+            });
             cpu.take_back(root);
         }
     }

@@ -286,7 +286,9 @@ impl<M: Machine> Mm<M> {
     pub fn references(&self, head: Pfn) -> u64 {
         let meta = self.frames().get(head);
         match meta.kind_and_order() {
-            (Kind::Anon, order) => self.account().references(&self.frames().book(head, order)),
+            (Kind::Anon, order) => self
+                .account()
+                .references(&self.frames().former_book(head, order)),
             _ => meta.refs(),
         }
     }
@@ -294,7 +296,9 @@ impl<M: Machine> Mm<M> {
     /// one that shares its id.
     pub fn owner(&self, head: Pfn) -> Option<MmId> {
         match self.frames().get(head).kind_and_order() {
-            (Kind::Anon, order) => self.account().owner(&self.frames().book(head, order)),
+            (Kind::Anon, order) => self
+                .account()
+                .owner(&self.frames().former_book(head, order)),
             _ => None,
         }
     }

@@ -116,10 +116,11 @@ impl<M: Machine> Locked<'_, M> {
         found == references && references > 0
     }
 
-    /// Where a private folio was mapped when its mappings were last looked up.
+    /// Where a private folio was mapped when its mappings were last looked up. Who asks without a
+    /// reference may be late: then it is any range, or none.
     fn near(&self, head: Pfn) -> Option<VirtRange> {
         let meta = self.mm().frames().get(head);
-        user_pages::<M>(meta.anon().index().start(), meta.order().bytes())
+        user_pages::<M>(meta.former_index().start(), meta.order().bytes())
     }
 
     /// One step of a search in all private memory from `from` on: calls `f` with each leaf that

@@ -6,9 +6,11 @@
 //! status 1, and is printed.
 //!
 //! The plays, of which each process has one: `arena` ([`arena`]), `race` ([`race`]), `ring`
-//! ([`ring`]), `ends` ([`ends`]). A step is a turn of each thread in a race; turns of the others
-//! take longer, and count for more steps. The seed makes the same choices in each thread; how the
-//! threads meet is up to the kernel, and the same where its clock counts instructions.
+//! ([`ring`]), `ends` ([`ends`]), `apart` ([`apart`]). A step is a turn of each thread in a race;
+//! turns of the others take longer, and count for more steps. The seed makes the same choices in
+//! each thread; how the threads meet is up to the kernel, and the same where its clock counts
+//! instructions.
+mod apart;
 mod arena;
 mod board;
 mod ends;
@@ -36,13 +38,15 @@ enum Play {
     Race,
     Ring,
     Ends,
+    Apart,
 }
 
-const PLAYS: [(&str, Play); 4] = [
+const PLAYS: [(&str, Play); 5] = [
     ("arena", Play::Arena),
     ("race", Play::Race),
     ("ring", Play::Ring),
     ("ends", Play::Ends),
+    ("apart", Play::Apart),
 ];
 
 impl Play {
@@ -52,7 +56,7 @@ impl Play {
             Play::Race => 1,
             Play::Arena => 30,
             Play::Ring => 40,
-            Play::Ends => 180,
+            Play::Ends | Play::Apart => 180,
         }
     }
 }
@@ -103,7 +107,7 @@ fn usage(why: &str) -> ! {
     eprintln!("torture: {why}");
     eprintln!(
         "usage: torture [SECONDS | --steps N] [--seed N] [--processes N] [--threads N] \
-         [--plays arena,race,ring,ends] [--stall SECONDS]"
+         [--plays arena,race,ring,ends,apart] [--stall SECONDS]"
     );
     exit(2);
 }
@@ -183,6 +187,10 @@ fn work(play: Play, part: &Part, options: &Options, memory: Memory, pages: usize
         Play::Race => race::play(part, memory),
         Play::Ring => ring::play(part),
         Play::Ends => ends::play(part),
+        Play::Apart => {
+            apart::play(part);
+            Ok(())
+        }
     };
     if let Err(why) = done {
         page::wrong(0, &format!("{play:?} cannot play: {why:?}"));
@@ -219,6 +227,7 @@ fn round(options: &Options, board: Board, random: &mut Random) -> Result<bool> {
 /// Plays all rounds; the free frames that each has lost.
 fn run(options: &Options, board: Board) -> Result<Option<Vec<u64>>> {
     let mut random = Random::new(options.seed);
+    watch::listen()?;
     let free = || free_frames().map_err(userland::counters::Missing::say);
     let mut lost = Vec::new();
     for _ in 0..ROUNDS {

@@ -6,7 +6,7 @@ use userland::invariants;
 use userland::random::Random;
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::time::{self, Running};
-use userland::sys::{Errno, Result};
+use userland::sys::{Errno, Result, sig};
 
 const SECOND: u64 = 1_000_000_000;
 /// A line of what was done at least this often.
@@ -37,6 +37,12 @@ pub struct Watch {
     stall: u64,
     /// How often all invariants were checked.
     checks: u64,
+}
+
+/// Takes the ends of processes, and not their stops, as signals that [`Watch::wait`] waits for.
+pub fn listen() -> Result<()> {
+    sig::count(libc::SIGCHLD, libc::SA_NOCLDSTOP, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGCHLD])
 }
 
 impl Watch {
@@ -74,8 +80,8 @@ impl Watch {
     pub fn wait(mut self, random: &mut Random) -> bool {
         let mut said = 0;
         while !self.workers.is_empty() {
-            // A signal ends the wait early, which does no harm.
-            let _ = time::sleep(SECOND / 2);
+            // Until one has ended, or for that long.
+            let _ = sig::timed_wait(&[libc::SIGCHLD], SECOND / 2);
             if !self.reap() || !self.all_move() || !self.jolt(random) || !self.check() {
                 self.end();
                 return false;

@@ -89,6 +89,7 @@ fn run(info: &BootInfo) -> ! {
         give_up(format_args!("cannot start {}: {error}", cmdline.init));
     }
     thp::khugepaged::start();
+    pressure::worker::start();
     // Under QEMU's -icount these are guest instructions; a test reads them.
     log::info!("{} starts after {} ns", cmdline.init, arch::timer::now());
     bring_up::run_threads();

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! no memory for a fault, fork, mmap ...
-//!    |  first time: reclaim(), try again
+//!    |  first time: wait until unused memory is reclaimed ([`worker`]), try again
 //!    |  again: is an OOM victim ending already?  no: select one, log it, SIGKILL
 //!    |  wait until its memory is back, try again
 //!    v  or until this thread is to end itself
@@ -12,11 +12,11 @@
 
 mod report;
 mod victim;
+pub mod worker;
 
 pub use victim::score_of;
 
 use crate::base::above::Above;
-use crate::base::cpus;
 use crate::base::heap;
 use crate::base::kstack;
 use crate::base::machine::{Space, mm};
@@ -52,8 +52,7 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         return false;
     }
     if attempt == 0 {
-        reclaim();
-        return true;
+        return worker::reclaim();
     }
     let Some(victim) = dying().or_else(|| kill_one(task)) else {
         return false;
@@ -86,21 +85,7 @@ impl Reserves for Above {
     }
 }
 
-/// Reclaims unused memory: cached kernel stacks, pages of large folios that are not mapped any more
-/// (deferred splits), pages of droppable memory, and the pages on the lists of all CPUs. The caller
-/// has the kernel lock.
-pub fn reclaim() {
-    kstack::shrink();
-    task::for_each_space(|space| {
-        space.split_deferred();
-        space.drop_droppable();
-    });
-    mm().drain_pcp();
-    // Each CPU drains its own, and has done so when it has answered.
-    cpus::barrier();
-}
-
-/// The part of [`reclaim`] that may be done under any lock of the kernel crate below
+/// The part of [`worker::reclaim`] that may be done under any lock of the kernel crate below
 /// [`ranks::KERNEL_STACKS`].
 pub fn reclaim_under_locks(task: &Task) {
     kstack::shrink();

@@ -36,8 +36,8 @@ pub use oom::NEVER;
 pub use process::Process;
 pub use start::{FirstProcess, spawn_kernel_thread};
 pub use table::{
-    PID_MAX, PID_MAX_RANGE, THREADS_MAX, THREADS_MAX_RANGE, counts, find, find_task,
-    for_each_space, in_steps, is_listed, processes, processes_after, tasks_after,
+    PID_MAX, PID_MAX_RANGE, THREADS_MAX, THREADS_MAX_RANGE, counts, find, find_task, in_steps,
+    is_listed, processes, processes_after, tasks_after,
 };
 pub use thread::{AltStack, Start, Task};
 pub use times::{ProcessTimes, Remaining};

@@ -3,7 +3,6 @@
 use super::groups::Groups;
 use super::{Pid, Process, Task};
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::AddressSpace;
 use crate::base::ranks;
 use crate::sched;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -247,19 +246,6 @@ pub(super) fn make_place(process: &Process, parent: &Process) -> Result {
     fallible::reserve(&mut *children, more)?;
     drop(children);
     sched::make_place(threads + new)
-}
-
-/// Calls `f` with each address space once or more: a shared one comes once per process. In steps:
-/// the caller holds no lock.
-pub fn for_each_space(mut f: impl FnMut(&AddressSpace)) {
-    each_space(&mut f);
-}
-fn each_space(f: &mut dyn FnMut(&AddressSpace)) {
-    for process in in_steps(processes()) {
-        if let Some(space) = process.space.get() {
-            f(&space);
-        }
-    }
 }
 
 /// Figures for /proc.

@@ -3,7 +3,6 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
-use crate::process::task;
 use crate::sched;
 use crate::thp::spaces;
 use alloc::vec::Vec;
@@ -33,7 +32,7 @@ impl Mlocked {
     /// Counts them now. ENOMEM; EINTR when this thread is to end.
     pub fn now() -> Result<Mlocked> {
         let (mut locked, mut any) = (Mlocked::default(), false);
-        task::for_each_space(|space| any |= space.usage().mapped.locked > 0);
+        mm().for_each_space(&mut |space| any |= space.usage().mapped.locked > 0);
         if !any {
             return Ok(locked);
         }

@@ -21,7 +21,7 @@ mod views;
 
 pub(crate) use views::{Links, TableFrame};
 
-use crate::addr::{Order, Pfn};
+use crate::addr::{Order, Pfn, Vpn};
 use crate::sync::{AccountWords, AtomicU32, AtomicU64, Ordering};
 use core::fmt;
 
@@ -130,6 +130,16 @@ impl FrameMeta {
     #[inline]
     pub fn order(&self) -> Order {
         Order((self.state.load(Ordering::Relaxed) >> 8) as u8)
+    }
+    /// The words of a private folio's account, of a frame that may have another use by now.
+    #[inline(always)]
+    pub(crate) fn former_words(&self) -> &AccountWords {
+        &self.words
+    }
+    /// Where a private folio was mapped, of a frame that may have another use by now.
+    #[inline(always)]
+    pub(crate) fn former_index(&self) -> Vpn {
+        Vpn(self.place.load(Ordering::Relaxed))
     }
     /// Kind and order by one load.
     #[inline]

@@ -14,16 +14,6 @@ macro_rules! views {
         pub(crate) struct $view<'a>(&'a FrameMeta);)*
 
         impl FrameMeta {
-    /// [`AnonPage::words`] of a frame that may have another use by now.
-    #[inline(always)]
-    pub(crate) fn former_words(&self) -> &AccountWords {
-        &self.words
-    }
-    /// [`AnonFolio::index`] of a frame that may have another use by now.
-    #[inline(always)]
-    pub(crate) fn former_index(&self) -> Vpn {
-        Vpn(self.place.load(Ordering::Relaxed))
-    }
             $($(#[$doc])*
             #[inline(always)]
             pub(crate) fn $method(&self) -> $view<'_> {

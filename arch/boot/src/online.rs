@@ -45,9 +45,11 @@ fn add_one(own: &AtomicU64) {
     own.store(own.load(Relaxed) + 1, Relaxed);
 }
 
-/// Counts an interrupt to another CPU; `own` is the one that runs.
-pub fn count_interrupt(own: usize) {
-    add_one(&SENT[own].interrupts);
+/// Counts an interrupt from `own`, the CPU that runs, unless it is to itself.
+pub fn count_interrupt(own: usize, to: usize) {
+    if own != to {
+        add_one(&SENT[own].interrupts);
+    }
 }
 
 /// Counts a flush that another CPU is asked for; `own` is the one that runs.
@@ -111,10 +113,11 @@ mod tests {
         assert_eq!(others(0).collect::<std::vec::Vec<_>>(), [3, 63]);
         assert_eq!(others(3).collect::<std::vec::Vec<_>>(), [0, 63]);
         for own in [0, 3, 63] {
-            count_interrupt(own);
+            count_interrupt(own, 1);
+            count_interrupt(own, own);
             count_flush(3);
         }
-        count_interrupt(3);
+        count_interrupt(3, 0);
         assert_eq!((interrupts(), flushes()), (4, 3));
         list(0);
         assert_eq!(count(), 1);

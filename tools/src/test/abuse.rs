@@ -149,6 +149,10 @@ const CASES: &[Case] = &[
         counted: true,
         ..abuse("memory", "abuse memory")
     },
+    Case {
+        counted: true,
+        ..abuse("pairs", "abuse pairs")
+    },
     abuse("mounts", "abuse mounts"),
     small("far", "abuse far"),
     abuse("observers", "abuse observers"),

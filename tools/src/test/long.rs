@@ -89,6 +89,15 @@ const fn fuzz(run: &'static str) -> Round {
     }
 }
 
+/// Calls on one file at other places of each other in each round.
+const fn pairs(smp: u32) -> Round {
+    Round {
+        smp,
+        says: "abuse: pairs: done",
+        ..torture("abuse pairs {round}", "256M")
+    }
+}
+
 /// A program that asserts how long calls keep the machine.
 const fn stretch(run: &'static str) -> Round {
     Round {
@@ -120,6 +129,11 @@ const INSTRUMENTS: &[Instrument] = &[
         name: "torture_smp8",
         rounds: &on_cpus_with_all(8),
         result: "torture: ",
+    },
+    Instrument {
+        name: "pairs",
+        rounds: &[pairs(1), pairs(4)],
+        result: "abuse: pairs: ",
     },
     Instrument {
         name: "full_memory",

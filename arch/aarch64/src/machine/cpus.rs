@@ -114,9 +114,9 @@ pub fn controls() -> [u64; 4] {
     ]
 }
 
-/// Interrupts another CPU: `Irq::Ipi`.
+/// Interrupts a CPU: `Irq::Ipi`.
 pub fn interrupt(number: usize) {
-    arch_boot::online::count_interrupt(current());
+    arch_boot::online::count_interrupt(current(), number);
     interrupts::send(number);
 }
 

@@ -158,9 +158,9 @@ pub fn controls() -> [u64; 4] {
     ]
 }
 
-/// Interrupts another CPU: `Irq::Ipi`.
+/// Interrupts a CPU: `Irq::Ipi`.
 pub fn interrupt(number: usize) {
-    online::count_interrupt(current());
+    online::count_interrupt(current(), number);
     apic::send(IDS[number].load(Relaxed), u32::from(apic::IPI_VECTOR));
 }
 

@@ -11,6 +11,7 @@ mod many;
 mod memory;
 mod mounts;
 mod observers;
+mod pairs;
 mod signals;
 mod transfers;
 mod vm86;
@@ -46,6 +47,12 @@ const WAYS: &[Way] = &[
         act: memory::calls,
         may_be_killed: false,
         // Two pages are out of use, and a folio of which one of them was.
+        keeps: SLACK,
+    },
+    Way {
+        name: "pairs",
+        act: pairs::of_calls,
+        may_be_killed: false,
         keeps: SLACK,
     },
     Way {

@@ -62,6 +62,12 @@ pub fn lseek(fd: i32, offset: i64, whence: i32) -> Result<u64> {
     check(unsafe { libc::lseek(fd, offset, whence) }).map(|n| n as u64)
 }
 
+/// A file without a name in the tree; `flags` are MFD_*.
+pub fn memfd(flags: u32) -> Result<i32> {
+    // SAFETY: the name is a string that lives through the call.
+    check(unsafe { libc::memfd_create(c"memory".as_ptr(), flags) }).map(|fd| fd as i32)
+}
+
 /// ftruncate(2).
 pub fn ftruncate(fd: i32, len: i64) -> Result<()> {
     // SAFETY: only numbers go over.

@@ -54,7 +54,7 @@ pub struct Filling {
 pub fn fill() -> Result<Filling> {
     settle()?;
     let named = file::open("fill", libc::O_RDWR | libc::O_CREAT, 0o600)?;
-    let memfd = memfd()?;
+    let memfd = file::memfd(0)?;
     let sum = write_all(named) + write_all(memfd);
     // A little is left for this program's own pages.
     file::ftruncate(named, file::lseek(named, 0, libc::SEEK_END)? as i64 - LEFT)?;
@@ -69,14 +69,6 @@ impl Filling {
             let _ = file::ftruncate(fd, 0);
         }
     }
-}
-
-fn memfd() -> Result<i32> {
-    let fd = call(
-        libc::SYS_memfd_create,
-        [c"fill".as_ptr() as usize, 0, 0, 0, 0, 0],
-    );
-    fd.map(|fd| fd as i32)
 }
 
 /// A name in the working directory, filled up to `len` bytes, with its NUL: this program can have

@@ -4,7 +4,9 @@
 use super::Outcome;
 use super::watch::{Case, run};
 use std::fs;
-use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, mprotect, mremap, munmap, store};
+use userland::sys::mem::{
+    ANON, MADV_COLLAPSE, PAGE, RW, madvise, mmap, mprotect, mremap, munmap, store,
+};
 use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, call, time};
 
@@ -17,10 +19,6 @@ const STRIPES: usize = 20_000 * PAGE;
 const STRIDE: usize = 64 * GIB;
 /// Real memory, of a machine that has 256 MiB.
 const NEAR: usize = 96 << 20;
-/// MADV_COLLAPSE and MADV_POPULATE_*, which the C library does not name.
-const COLLAPSE: i32 = 25;
-const POPULATE_READ: i32 = 22;
-const POPULATE_WRITE: i32 = 23;
 /// MLOCK_ONFAULT.
 const ONFAULT: usize = 1;
 /// A call that takes so many ns is to be killed.
@@ -33,7 +31,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "collapse",
-        act: || madvise(far()?, FAR, COLLAPSE).or(Ok(())),
+        act: || madvise(far()?, FAR, MADV_COLLAPSE).or(Ok(())),
     },
     Case {
         name: "shared",
@@ -49,11 +47,11 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "populate_read",
-        act: || madvise(far()?, FAR, POPULATE_READ),
+        act: || madvise(far()?, FAR, libc::MADV_POPULATE_READ),
     },
     Case {
         name: "populate_write",
-        act: || madvise(far()?, FAR, POPULATE_WRITE),
+        act: || madvise(far()?, FAR, libc::MADV_POPULATE_WRITE),
     },
     Case {
         name: "lock",
@@ -69,7 +67,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "sparse_collapse",
-        act: || madvise(touched()?, FAR, COLLAPSE).or(Ok(())),
+        act: || madvise(touched()?, FAR, MADV_COLLAPSE).or(Ok(())),
     },
     Case {
         name: "khugepaged",
@@ -122,7 +120,7 @@ fn shared() -> Result<()> {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let at = mmap(0, FAR, RW, flags, -1, 0)?;
     madvise(at, FAR, libc::MADV_REMOVE)?;
-    madvise(at, FAR, COLLAPSE).or(Ok(()))
+    madvise(at, FAR, MADV_COLLAPSE).or(Ok(()))
 }
 
 fn protect() -> Result<()> {
@@ -191,7 +189,7 @@ fn real() -> Result<()> {
     mprotect(at, NEAR, libc::PROT_READ)?;
     mprotect(at, NEAR, RW)?;
     madvise(at, NEAR / 2, libc::MADV_DONTNEED)?;
-    madvise(at, NEAR / 2, POPULATE_WRITE)?;
+    madvise(at, NEAR / 2, libc::MADV_POPULATE_WRITE)?;
     munmap(at, NEAR)
 }
 
@@ -234,7 +232,7 @@ fn areas() -> Result<()> {
     };
     let flags = libc::MS_ASYNC as usize;
     call(libc::SYS_msync, [at, STRIPES, flags, 0, 0, 0])?;
-    madvise(at, STRIPES, COLLAPSE).or(Ok::<_, Errno>(()))?;
+    madvise(at, STRIPES, MADV_COLLAPSE).or(Ok::<_, Errno>(()))?;
     let _ = fs::write("/proc/self/clear_refs", "4");
     Ok(())
 }

@@ -12,9 +12,8 @@ use userland::sys::{Errno, Result, call, file};
 const MUCH: usize = 96 << 20;
 const HUGE: usize = 2 << 20;
 const AREAS: usize = 20_000;
-/// MADV_SOFT_OFFLINE and MADV_POPULATE_WRITE, which the C library does not name.
+/// MADV_SOFT_OFFLINE, which the C library does not name.
 const SOFT_OFFLINE: i32 = 101;
-const POPULATE_WRITE: i32 = 23;
 /// A case that takes so many ns is to be killed.
 const PATIENCE: u64 = 2_000_000_000;
 
@@ -55,11 +54,6 @@ fn pages(len: usize) -> Result<usize> {
     madvise(at, len, libc::MADV_NOHUGEPAGE)?;
     (at..at + len).step_by(PAGE).for_each(|page| store(page, 1));
     Ok(at)
-}
-
-fn memfd() -> Result<i32> {
-    let name = c"much".as_ptr() as usize;
-    call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0]).map(|fd| fd as i32)
 }
 
 /// A child that does this and ends.
@@ -146,7 +140,7 @@ fn areas_of(fd: i32) -> Result<()> {
 
 /// /proc/PID/oom_score of a process with many areas.
 fn score() -> Result<()> {
-    areas_of(memfd()?)?;
+    areas_of(file::memfd(0)?)?;
     let text = fs::read_to_string("/proc/self/oom_score");
     text.map(drop).map_err(|_| Errno(libc::EIO))
 }
@@ -174,7 +168,7 @@ fn offline() -> Result<()> {
 /// A file is truncated while a process that has it in many areas dies.
 fn dying() -> Result<()> {
     for _ in 0..3 {
-        let fd = memfd()?;
+        let fd = file::memfd(0)?;
         let (hear, tell) = file::pipe(0)?;
         let pid = child(|| {
             let _ = areas_of(fd).and_then(|()| pages(MUCH / 2));
@@ -194,10 +188,10 @@ fn dying() -> Result<()> {
 
 /// A file with many pages: made, mapped, looked through, cut.
 fn a_file() -> Result<()> {
-    let fd = memfd()?;
+    let fd = file::memfd(0)?;
     call(libc::SYS_fallocate, [fd as usize, 0, 0, MUCH, 0, 0])?;
     let at = mmap(0, MUCH, RW, libc::MAP_SHARED, fd, 0)?;
-    madvise(at, MUCH, POPULATE_WRITE)?;
+    madvise(at, MUCH, libc::MADV_POPULATE_WRITE)?;
     file::lseek(fd, 0, libc::SEEK_HOLE)?;
     let punch = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as usize;
     let hole = MUCH - 2 * PAGE;

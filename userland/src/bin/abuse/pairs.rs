@@ -9,7 +9,7 @@ use super::Outcome;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use userland::invariants;
 use userland::sys::fault;
-use userland::sys::file::{close, fcntl, ftruncate, pread, pwrite};
+use userland::sys::file::{close, fcntl, ftruncate, memfd, pread, pwrite};
 use userland::sys::mem::{
     self, ANON, MADV_COLLAPSE, PAGE, RW, madvise, mlock, mmap, mprotect, mremap, munmap,
 };
@@ -265,10 +265,8 @@ fn is_sound(byte: u8) -> bool {
 /// A pair on a file of its own, of which the second begins `delay` us after the first. Returns how
 /// long the first took, in us, or what is wrong.
 fn pair(first: &Verb, second: &Verb, delay: u64) -> Result<std::result::Result<u64, String>> {
-    let name = c"pairs".as_ptr() as usize;
-    let sealable = libc::MFD_ALLOW_SEALING as usize;
     let file = File {
-        fd: call(libc::SYS_memfd_create, [name, sealable, 0, 0, 0, 0])? as i32,
+        fd: memfd(libc::MFD_ALLOW_SEALING)?,
         shared: mem::shared_page()?,
         turn: 0,
     };

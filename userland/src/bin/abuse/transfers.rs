@@ -53,11 +53,11 @@ const ACTS: &[Act] = &[
         call(libc::SYS_writev, args)
     }),
     ("fallocate of everything", || {
-        let args = [memfd()? as usize, 0, 0, ALL - PAGE, 0, 0];
+        let args = [file::memfd(0)? as usize, 0, 0, ALL - PAGE, 0, 0];
         call(libc::SYS_fallocate, args)
     }),
     ("a file that goes", || {
-        let fd = memfd()?;
+        let fd = file::memfd(0)?;
         (0..160).try_for_each(|_| file::write_all(fd, &[1; MIB]))?;
         let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let half = [fd as usize, punch as usize, 0, 80 * MIB, 0, 0];
@@ -98,14 +98,9 @@ fn once(act: fn() -> Result<usize>) -> Result<Duration> {
     Ok(Duration::from_nanos(killed.passed()))
 }
 
-fn memfd() -> Result<i32> {
-    let name = c"transfer".as_ptr() as usize;
-    call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0]).map(|fd| fd as i32)
-}
-
 /// A file that is as large as a file may be, and has nothing in it.
 fn hole() -> Result<i32> {
-    let fd = memfd()?;
+    let fd = file::memfd(0)?;
     file::ftruncate(fd, (ALL - PAGE) as i64)?;
     Ok(fd)
 }

@@ -5,9 +5,6 @@ use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::proc::{self, clone_raw};
 use userland::sys::{Errno, Result, call, call_bare};
 
-/// madvise(2)'s advice to populate memory for writing, which not every C library names.
-const MADV_POPULATE_WRITE: i32 = 23;
-
 /// What an actor does once; each concerns one page at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Op {
@@ -156,7 +153,7 @@ impl Op {
             Op::Getpid => made(libc::SYS_getpid, [0; 6]),
             Op::Populate => made(
                 libc::SYS_madvise,
-                [page, PAGE, MADV_POPULATE_WRITE as usize, 0, 0, 0],
+                [page, PAGE, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0],
             ),
             Op::Protect => made(
                 libc::SYS_mprotect,

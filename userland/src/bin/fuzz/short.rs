@@ -23,8 +23,7 @@ impl Filling {
     pub fn new() -> Result<Filling> {
         let proc = file::open("/proc", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         adjust(proc, b"-1000")?;
-        let name = c"fill".as_ptr() as usize;
-        let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
+        let fd = file::memfd(0)?;
         let before = free_frames()?;
         let filling = Filling { fd, before, proc };
         filling.top_up();

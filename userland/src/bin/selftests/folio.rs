@@ -6,7 +6,7 @@ use std::fs;
 use userland::counters;
 use userland::harness::{Outcome, Stop, in_child, need};
 use userland::sys::mem::{
-    ANON, PAGE, RW, load, madvise, mmap, mprotect, mremap, munmap, pagemap, store,
+    ANON, MADV_COLLAPSE, PAGE, RW, load, madvise, mmap, mprotect, mremap, munmap, pagemap, store,
 };
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, call, time};
@@ -157,13 +157,12 @@ pub fn huge_kb(at: usize) -> Option<u64> {
 }
 
 fn folio_collapse() -> Outcome {
-    const COLLAPSE: i32 = 25;
     let at = area(2 * PMD)?;
     madvise(at, 2 * PMD, libc::MADV_NOHUGEPAGE)?;
     fill(at, PMD);
     check_eq!(huge_kb(at), Some(0));
     madvise(at, 2 * PMD, libc::MADV_HUGEPAGE)?;
-    match madvise(at, PMD, COLLAPSE) {
+    match madvise(at, PMD, MADV_COLLAPSE) {
         Err(Errno(libc::EINVAL)) if !counters::on_quire() => {
             return Err(Stop::Skip("no MADV_COLLAPSE here".into()));
         }
@@ -172,7 +171,7 @@ fn folio_collapse() -> Outcome {
     check_eq!(huge_kb(at), Some(2048));
     check_eq!(wrong(at, PMD, value), 0);
     // Nothing is there to be collapsed.
-    check!(madvise(at + PMD, PMD, COLLAPSE).is_err() || load(at + PMD) == 0);
+    check!(madvise(at + PMD, PMD, MADV_COLLAPSE).is_err() || load(at + PMD) == 0);
     Ok(munmap(at, 2 * PMD)?)
 }
 

@@ -4,7 +4,7 @@ use crate::folio::{PMD, fill, stat, value, wrong};
 use crate::thp::{chosen, only_here, write};
 use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::mem::{PAGE, RW, load, madvise, mmap, mprotect, munmap, store};
-use userland::sys::{call, proc::Status};
+use userland::sys::{call, file, proc::Status};
 use userland::{check, check_eq};
 
 userland::tests![
@@ -87,9 +87,8 @@ fn folio_shared_hole() -> Outcome {
 
 fn folio_shared_end() -> Outcome {
     with_shared(64, || {
-        let name = c"folios".as_ptr() as usize;
-        let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
-        let resize = |len: usize| call(libc::SYS_ftruncate, [fd as usize, len, 0, 0, 0, 0]);
+        let fd = file::memfd(0)?;
+        let resize = |len: usize| file::ftruncate(fd, len as i64);
         resize(PMD)?;
         let at = shared(PMD, fd)?;
         fill(at, PMD);

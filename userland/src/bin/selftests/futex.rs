@@ -1,7 +1,7 @@
 //! futex wait and wake.
 use userland::harness::Outcome;
 use userland::sys::mem::{ANON, PAGE, RW, load, mmap, shared_page, store};
-use userland::sys::{Result, call, proc, time};
+use userland::sys::{Result, call, file, proc, time};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -110,8 +110,7 @@ struct Kinds {
 
 fn kinds() -> Result<Kinds> {
     let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    let name = c"empty".as_ptr() as usize;
-    let empty = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
+    let empty = file::memfd(0)?;
     Ok(Kinds {
         closed: mmap(0, PAGE, libc::PROT_NONE, ANON, -1, 0)?,
         read_only: mmap(0, PAGE, libc::PROT_READ, ANON, -1, 0)?,

@@ -107,9 +107,7 @@ impl Pool {
         mmap(0, len, RW, flags | self.name(), -1, 0)
     }
     pub fn memfd(&self) -> Result<i32> {
-        let name = c"huge".as_ptr() as usize;
-        let flags = libc::MFD_HUGETLB as usize | self.name() as usize;
-        call(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]).map(|fd| fd as i32)
+        file::memfd(libc::MFD_HUGETLB | self.name() as u32)
     }
     /// shmget(2), SHM_HUGETLB.
     pub fn shmget(&self, len: usize, flags: usize) -> Result<usize> {

@@ -51,10 +51,9 @@ fn is_lost(at: usize, lsb: u16) -> Outcome {
 }
 
 fn memfd(flags: libc::c_uint, len: usize) -> Result<i32, Stop> {
-    let name = c"lost".as_ptr() as usize;
-    let fd = call(libc::SYS_memfd_create, [name, flags as usize, 0, 0, 0, 0])?;
-    file::ftruncate(fd as i32, len as i64)?;
-    Ok(fd as i32)
+    let fd = file::memfd(flags)?;
+    file::ftruncate(fd, len as i64)?;
+    Ok(fd)
 }
 
 fn map(len: usize, fd: i32) -> Result<usize, Stop> {

@@ -23,14 +23,9 @@ const NOEXEC_SEAL: u32 = libc::MFD_NOEXEC_SEAL;
 /// fcntl(2)'s seal of Linux 6.3.
 const SEAL_EXEC: i32 = 0x20;
 
-fn create(flags: u32) -> Result<i32> {
-    let name = c"test".as_ptr() as usize;
-    call(libc::SYS_memfd_create, [name, flags as usize, 0, 0, 0, 0]).map(|fd| fd as i32)
-}
-
 /// A file of `pages` that may be sealed.
 pub fn sealable(pages: usize) -> std::result::Result<i32, userland::harness::Stop> {
-    let fd = need(create(libc::MFD_ALLOW_SEALING), "memfd_create")?;
+    let fd = need(file::memfd(libc::MFD_ALLOW_SEALING), "memfd_create")?;
     file::ftruncate(fd, (pages * PAGE) as i64)?;
     Ok(fd)
 }
@@ -51,11 +46,11 @@ fn fallocate(fd: i32, mode: i32, offset: usize, len: usize) -> Result<usize> {
 }
 
 fn memfd_flags() -> Outcome {
-    check_err!(create(0x8000), EINVAL);
-    check_err!(create(NOEXEC_SEAL | libc::MFD_EXEC), EINVAL);
-    check_eq!(seals(create(0)?)?, libc::F_SEAL_SEAL);
-    check_eq!(seals(create(libc::MFD_ALLOW_SEALING)?)?, 0);
-    let fd = create(0)?;
+    check_err!(file::memfd(0x8000), EINVAL);
+    check_err!(file::memfd(NOEXEC_SEAL | libc::MFD_EXEC), EINVAL);
+    check_eq!(seals(file::memfd(0)?)?, libc::F_SEAL_SEAL);
+    check_eq!(seals(file::memfd(libc::MFD_ALLOW_SEALING)?)?, 0);
+    let fd = file::memfd(0)?;
     check_err!(seal(fd, libc::F_SEAL_GROW), EPERM);
     check_err!(seal(fd, 0), EPERM);
     let (_, tell) = file::pipe(0)?;
@@ -163,7 +158,7 @@ fn memfd_seal_seal() -> Outcome {
 
 fn memfd_seal_exec() -> Outcome {
     let chmod = |fd: i32, mode| call(libc::SYS_fchmod, [fd as usize, mode, 0, 0, 0, 0]);
-    let data = create(NOEXEC_SEAL)?;
+    let data = file::memfd(NOEXEC_SEAL)?;
     check_eq!(seals(data)?, SEAL_EXEC);
     check_err!(chmod(data, 0o777), EPERM);
     chmod(data, 0o600)?;
@@ -180,7 +175,7 @@ fn memfd_seal_exec() -> Outcome {
 }
 
 fn memfd_punch() -> Outcome {
-    let fd = need(create(0), "memfd_create")?;
+    let fd = need(file::memfd(0), "memfd_create")?;
     file::write_all(fd, &[7; 3 * 4096])?;
     check_err!(fallocate(fd, libc::FALLOC_FL_PUNCH_HOLE, 0, 1), EOPNOTSUPP);
     check_err!(fallocate(fd, PUNCH, 0, 0), EINVAL);
@@ -203,7 +198,7 @@ fn memfd_punch() -> Outcome {
 }
 
 fn memfd_punch_keeps_copies() -> Outcome {
-    let fd = need(create(0), "memfd_create")?;
+    let fd = need(file::memfd(0), "memfd_create")?;
     file::write_all(fd, &[7; 4 * 4096])?;
     let sevens = u64::from_ne_bytes([7; 8]);
     let shared = mmap(0, 4 * PAGE, RW, SHARED, fd, 0)?;
@@ -222,7 +217,7 @@ fn memfd_punch_keeps_copies() -> Outcome {
 /// SEEK_DATA and SEEK_HOLE go by pages.
 fn memfd_holes_are_found() -> Outcome {
     const PAGES: usize = 1000;
-    let fd = create(0)?;
+    let fd = file::memfd(0)?;
     file::ftruncate(fd, (PAGES * PAGE + 100) as i64)?;
     let end = (PAGES * PAGE + 100) as u64;
     let data = |from: usize| file::lseek(fd, from as i64, libc::SEEK_DATA);

@@ -76,8 +76,7 @@ fn promises_are_counted() -> Outcome {
     })?;
     grows_by(-len, || munmap(at, LEN))?;
     // As far as it has pages.
-    let name = c"promises".as_ptr() as usize;
-    let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
+    let fd = file::memfd(0)?;
     grows_by(none, || file::ftruncate(fd, LEN as i64))?;
     let page = [1; MB];
     grows_by(16 * MB as isize, || {

@@ -251,14 +251,7 @@ fn file_is_read_from_its_own_mapping() -> Outcome {
 }
 
 fn memfd_maps() -> Outcome {
-    let name = b"test\0";
-    let fd = need(
-        call(
-            libc::SYS_memfd_create,
-            [name.as_ptr() as usize, 1, 0, 0, 0, 0],
-        ),
-        "memfd_create",
-    )? as i32;
+    let fd = need(file::memfd(libc::MFD_CLOEXEC), "memfd_create")?;
     file::ftruncate(fd, 2 * PAGE as i64)?;
     let at = mmap(0, 2 * PAGE, RW, libc::MAP_SHARED, fd, 0)?;
     store(at + PAGE, 5);

@@ -2,7 +2,7 @@
 use std::fs;
 use userland::counters::on_quire;
 use userland::harness::{Outcome, Stop, in_child};
-use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, store};
+use userland::sys::mem::{ANON, MADV_COLLAPSE, PAGE, RW, madvise, mmap, store};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, call};
 use userland::{check_eq, check_err};
@@ -99,9 +99,6 @@ fn thp_disable_survives_exec() -> Outcome {
 pub fn disabled() -> i32 {
     get_disable().map_or(99, |n| n as i32)
 }
-
-/// madvise(2)'s advice, newer than the C library's header.
-const MADV_COLLAPSE: i32 = 25;
 
 fn thp_disable_and_collapse() -> Outcome {
     const PMD: usize = 2 << 20;

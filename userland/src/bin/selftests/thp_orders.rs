@@ -6,7 +6,7 @@ use std::fs;
 use std::io::ErrorKind;
 use userland::counters::on_quire;
 use userland::harness::{Outcome, Stop, in_child};
-use userland::sys::mem::{PAGE, madvise, munmap};
+use userland::sys::mem::{MADV_COLLAPSE, PAGE, madvise, munmap};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, file};
 use userland::{check, check_eq, check_err};
@@ -160,7 +160,6 @@ fn thp_orders_are_obeyed() -> Outcome {
         check_eq!(filled(4)?, 512);
         let at = area(PMD)?;
         fill(at, PMD);
-        const MADV_COLLAPSE: i32 = 25;
         check_err!(madvise(at, PMD, MADV_COLLAPSE), EINVAL);
         set(OWN, "2048kB")?;
         madvise(at, PMD, MADV_COLLAPSE)?;

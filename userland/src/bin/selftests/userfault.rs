@@ -391,8 +391,7 @@ fn userfault_poisons() -> Outcome {
 
 /// Pages of a memfd, mapped twice.
 fn twice(pages: usize) -> std::result::Result<(usize, usize), Stop> {
-    let name = c"pages".as_ptr() as usize;
-    let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
+    let fd = file::memfd(0)?;
     file::ftruncate(fd, (pages * PAGE) as i64)?;
     let map = || mmap(0, pages * PAGE, RW, libc::MAP_SHARED, fd, 0);
     let both = (map()?, map()?);

@@ -3,7 +3,7 @@ use crate::memfd::{seal, sealable};
 use crate::userfault::{MISSING, Monitor, byte_of};
 use std::thread;
 use userland::harness::{Outcome, Stop, in_child};
-use userland::sys::mem::{ANON, PAGE, RW, anon, load, madvise, mmap, munmap, store};
+use userland::sys::mem::{ANON, MADV_COLLAPSE, PAGE, RW, anon, load, madvise, mmap, munmap, store};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Result, call, fault, file};
 use userland::{check, check_eq, check_err};
@@ -23,7 +23,6 @@ const FORK: u8 = 0x13;
 const REMOVE: u8 = 0x15;
 const UNMAP: u8 = 0x16;
 
-const COLLAPSE: i32 = 25;
 const HUGE: usize = 2 << 20;
 
 fn byte_at(fd: i32, offset: usize) -> Result<u8> {
@@ -123,7 +122,10 @@ fn userfault_meanwhile_nothing_is_collapsed() -> Outcome {
     mmap(at, HUGE, RW, how, fd, 0)?;
     store(at, 1);
     monitor.register(at, HUGE / PAGE, MISSING)?;
-    check!(madvise(at, HUGE, COLLAPSE).is_err(), "it was collapsed");
+    check!(
+        madvise(at, HUGE, MADV_COLLAPSE).is_err(),
+        "it was collapsed"
+    );
     let value = monitor.serve(
         || load(at + PAGE),
         |_| monitor.copy(at + PAGE, 4, 0).map(drop).map_err(Stop::from),

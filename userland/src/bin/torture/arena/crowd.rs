@@ -11,8 +11,6 @@ use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, munmap};
 const LEFT: usize = 1024;
 /// Pages that are touched anew while there are no others.
 const TOUCHED: usize = 64;
-/// musl's headers lack it.
-const MADV_POPULATE_WRITE: i32 = 23;
 
 /// A line of /proc/meminfo, in pages.
 fn pages(line: &str) -> Result<usize> {
@@ -39,7 +37,7 @@ pub fn crowd(arena: &Arena, random: &mut Random, mut stamp: impl FnMut() -> Stam
         && left > LEFT
     {
         let len = (left - LEFT).div_ceil(2) * PAGE;
-        madvise(end, len, MADV_POPULATE_WRITE)?;
+        madvise(end, len, libc::MADV_POPULATE_WRITE)?;
         end += len;
     }
     for _ in 0..TOUCHED {

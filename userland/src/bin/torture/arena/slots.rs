@@ -14,8 +14,6 @@ pub const SLOT: usize = 1024;
 pub const BLOCK: usize = 16;
 /// Pages of a PMD leaf.
 pub const HUGE: usize = 512;
-/// musl's headers lack it.
-const MADV_COLLAPSE: i32 = 25;
 /// Slots at most: more memory would be touched too thinly.
 const MOST: usize = 64;
 
@@ -174,7 +172,7 @@ impl Slot {
     /// MADV_COLLAPSE of 2 MiB; whether the kernel did it.
     pub fn collapse(&self, half: usize) -> bool {
         let at = self.at(half * HUGE);
-        mem::madvise(at, HUGE * PAGE, MADV_COLLAPSE).is_ok()
+        mem::madvise(at, HUGE * PAGE, mem::MADV_COLLAPSE).is_ok()
     }
 }
 

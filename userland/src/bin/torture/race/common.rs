@@ -7,7 +7,7 @@ use crate::phase::Phase;
 use std::sync::Mutex;
 use userland::random::Random;
 use userland::sys::mem::{self, PAGE, RW};
-use userland::sys::{Result, call, fault, file};
+use userland::sys::{Result, fault, file};
 
 const BASE: usize = 0x4000_0000_0000;
 const STRIDE: usize = 4 << 20;
@@ -42,8 +42,7 @@ pub struct Mine {
 
 impl Memory {
     pub fn new() -> Result<Memory> {
-        let name = c"torture".as_ptr() as usize;
-        let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
+        let fd = file::memfd(0)?;
         file::ftruncate(fd, (PAGES * PAGE) as i64)?;
         Ok(Memory(fd))
     }

@@ -15,7 +15,6 @@ const BASE: usize = 0x2000_0000_0000;
 const STRIDE: usize = 4 << 20;
 /// Pages of the blocks: single ones, a contiguous block of arm64, a PMD leaf.
 pub const SIZES: [usize; 8] = [1, 1, 3, 16, 16, 40, 512, 512];
-const MADV_COLLAPSE: i32 = 25;
 
 struct Block {
     pages: usize,
@@ -73,7 +72,10 @@ impl Block {
         let from = usize::from(!self.homes[0].1.is_open());
         let ((old, here), (new, there)) = (&self.homes[from], &self.homes[1 - from]);
         let len = self.pages * PAGE;
-        if self.pages == 512 && random.one_in(4) && mem::madvise(*old, len, MADV_COLLAPSE).is_ok() {
+        if self.pages == 512
+            && random.one_in(4)
+            && mem::madvise(*old, len, mem::MADV_COLLAPSE).is_ok()
+        {
             seat.count(Op::Collapse);
         }
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;

@@ -14,10 +14,6 @@ const BASE: usize = 0x3000_0000_0000;
 const STRIDE: usize = 4 << 20;
 /// Pages of the blocks.
 const SIZES: [usize; 6] = [1, 2, 16, 48, 512, 512];
-/// musl's headers lack them.
-const MADV_POPULATE_READ: i32 = 22;
-const MADV_POPULATE_WRITE: i32 = 23;
-const MADV_COLLAPSE: i32 = 25;
 
 /// How often the content of a page was taken away.
 #[derive(Default)]
@@ -138,10 +134,16 @@ impl Block {
                 std::thread::yield_now();
                 (Op::Protect, closed.and(protect(RW)))
             }
-            6 => (Op::Populate, mem::madvise(at, len, MADV_POPULATE_READ)),
-            7 => (Op::Populate, mem::madvise(at, len, MADV_POPULATE_WRITE)),
+            6 => (
+                Op::Populate,
+                mem::madvise(at, len, libc::MADV_POPULATE_READ),
+            ),
+            7 => (
+                Op::Populate,
+                mem::madvise(at, len, libc::MADV_POPULATE_WRITE),
+            ),
             8 if all == 512 => {
-                if mem::madvise(self.at, bytes, MADV_COLLAPSE).is_err() {
+                if mem::madvise(self.at, bytes, mem::MADV_COLLAPSE).is_err() {
                     return;
                 }
                 (Op::Collapse, Ok(()))

@@ -165,9 +165,16 @@ impl<T, const RANK: u8> Shape<T, RANK> {
         };
         // Acquire pairs with the release of the reader: what it did is seen.
         let reads = |reader: &&Reader| reader.lock.load(Ordering::Acquire) == self.key();
+        // One wait, however many it is for.
+        let mut looks = None;
         for reader in readers.iter().filter(reads) {
-            contention::begin(RANK);
-            let looks = ranks::wait(RANK, &mut || !reads(&reader));
+            let so_far = looks.unwrap_or_else(|| {
+                contention::begin(RANK);
+                0
+            });
+            looks = Some(so_far + ranks::wait(RANK, &mut || !reads(&reader)));
+        }
+        if let Some(looks) = looks {
             contention::end(RANK, looks);
         }
     }

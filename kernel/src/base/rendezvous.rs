@@ -8,7 +8,7 @@
 
 use crate::arch;
 use crate::base::cpus::{self, Requests};
-use crate::base::watchdog::{self, SPINS};
+use crate::base::watchdog::{self, PERIOD, SPINS};
 use core::fmt::Display;
 use locks::Rendezvous;
 
@@ -40,7 +40,7 @@ pub fn attend() {
         match looks {
             ..SPINS => spin(),
             _ => {
-                watchdog::sleep_until_interrupt(&END);
+                watchdog::sleep_owing(PERIOD, &END);
                 cpus::answer();
             }
         }

@@ -20,7 +20,7 @@ use mm::sync::{add_own, rank};
 
 /// Between two looks of a CPU at another one, and of one that is woken at the end of its wait, in
 /// ns.
-const PERIOD: u64 = 1_000_000_000;
+pub const PERIOD: u64 = 1_000_000_000;
 /// Between two looks of a CPU that sleeps and is not woken, in ns: some times what it takes to fall
 /// asleep and wake up.
 const NAP: u64 = 100_000;
@@ -49,16 +49,18 @@ pub fn wait(
     mut done: impl FnMut() -> bool,
     mut meanwhile: impl FnMut(),
 ) -> u64 {
-    let mut looks = 0;
+    let (mut looks, mut slept) = (0, false);
     while !done() {
         meanwhile();
-        match looks < SPINS || !may_sleep() {
-            true => spin(looks, what),
-            false => sleep_for(NAP, what),
+        if looks >= SPINS && may_sleep() {
+            sleep_owing(NAP, what);
+            slept = true;
+        } else {
+            spin(looks, what);
         }
         looks += 1;
     }
-    if looks > SPINS {
+    if slept {
         awake();
     }
     looks
@@ -78,25 +80,17 @@ fn may_sleep() -> bool {
     cpus::this().state() == cpus::State::Up
 }
 
-fn sleep_for(time: u64, what: &dyn fmt::Display) {
+/// [`sleep`] for a caller that answers requests, and serves nothing else before it calls
+/// [`awake`].
+pub fn sleep_owing(time: u64, what: &dyn fmt::Display) {
     if sleep(time, what) == Irq::Serial {
         cpus::this().owe_serial();
     }
 }
 
-/// Sleeps until an interrupt, which is the end of a wait or a request that the caller answers. It
-/// calls [`awake`] at the end.
-pub fn sleep_until_interrupt(what: &dyn fmt::Display) {
-    sleep_for(PERIOD, what);
-}
-
-/// The same for a caller that serves the interrupt, which is returned: at the latest after a while
-/// the timer, which is set for that and for nothing else from now on.
-pub fn sleep_and_serve(what: &dyn fmt::Display) -> Irq {
-    sleep(PERIOD, what)
-}
-
-fn sleep(time: u64, what: &dyn fmt::Display) -> Irq {
+/// Sleeps between two looks at `what` another CPU has or does. Returns what has interrupted the
+/// sleep: after `time` ns the timer, which is set for that and for nothing else from now on.
+pub fn sleep(time: u64, what: &dyn fmt::Display) -> Irq {
     let (own, now) = (cpus::current(), timer::now());
     timer::set_deadline(Some(now + time));
     check(own, WAITS[own].add(now, PERIOD), what);

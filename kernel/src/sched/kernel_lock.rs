@@ -13,7 +13,7 @@ use crate::arch::trap::Irq;
 use crate::arch::{self, timer};
 use crate::base::above::Above;
 use crate::base::cpus;
-use crate::base::watchdog::{self, SPINS};
+use crate::base::watchdog::{self, PERIOD, SPINS};
 use arch_boot::cpus::NR_CPUS;
 use core::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -213,7 +213,7 @@ impl Wait for Waiting {
         // What else the timer was set for is looked after once the lock is there.
         self.timer = true;
         self.looks += 1;
-        match watchdog::sleep_and_serve(&"the kernel lock") {
+        match watchdog::sleep(PERIOD, &"the kernel lock") {
             Irq::Timer => {}
             Irq::Serial => self.serial = true,
             // What the others ask for is answered at once. A thread that came into this CPU's queue

@@ -110,13 +110,15 @@ impl<M: Machine> Mm<M> {
             if cpu.has_left(root) {
                 continue;
             }
-            self.machine.cpu().wait(&mut || {
+            let ask = || {
                 if cpu.ask_to_leave(root) {
                     self.machine.cpu().interrupt(number);
                 }
                 self.answer();
-                cpu.has_left(root)
-            });
+                false
+            };
+            // Looked at first: one that has served the request is not asked again.
+            (self.machine.cpu()).wait(&mut || cpu.has_left(root) || ask());
             cpu.take_back(root);
         }
     }

@@ -283,11 +283,16 @@ impl<F: PteFormat> Tlb for Sim<F> {
             |s, before| s.flush_range(asid, flush, before),
         );
     }
-    fn widened(&self, asid: Asid, va: VirtAddr) -> bool {
-        // On x86_64 the fault has dropped the entry (`Sim::translate`).
+    fn widened(&self, asid: Asid, range: VirtRange, stride: Level) -> bool {
+        // On x86_64 a fault drops the entry (`Sim::translate`).
         let needed = F::BREAK_BEFORE_MAKE;
         if needed && !self.0.drop_flushes.load(Ordering::Relaxed) {
-            self.caches(self.id()).remove(asid, va);
+            let flush = Flush {
+                range,
+                stride,
+                tables: false,
+            };
+            self.caches(self.id()).flush_range(asid, flush);
         }
         needed
     }

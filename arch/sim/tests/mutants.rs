@@ -535,6 +535,10 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),
             blocks(FLUSH, |_, p| drop(p.fork().unwrap())),
         ],
+        Mutant::ProtectHere => vec![
+            blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),
+            huge(FLUSH, |_, p| read_only(p, 0, HUGE)),
+        ],
         Mutant::FlushWideStride => vec![
             blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),
             blocks(FLUSH, |_, p| {

@@ -3,9 +3,11 @@
 
 mod common;
 
-use arch_sim::{Process, World};
+use arch_sim::{At, Process, World};
 use common::*;
+use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
+use mm::vma::Prot;
 
 const PAGES: u64 = 24;
 const EVENTS: [&str; 5] = [
@@ -54,6 +56,33 @@ fn one_fault_and_one_entry_for_each_page<F: PteFormat>(w: &World<F>) {
     w.check(&[&parent], &[]);
 }
 
+/// Both CPUs read the pages while they are read-only; then one is to write again.
+fn more_rights_interrupt_nobody<F: PteFormat>(w: &World<F>) {
+    for orders in [&[][..], &[4]] {
+        sizes(w, orders);
+        let p = w.process();
+        map(&p, AT, PAGES, RW);
+        (0..PAGES).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
+        p.protect(AT, PAGES * PAGE_SIZE, Prot::READ).unwrap();
+        for (cpu, n) in (0..2).flat_map(|cpu| (0..PAGES).map(move |n| (cpu, n))) {
+            assert_eq!(w.load(cpu, &p, page(n)), Ok(n as u8));
+        }
+        w.sim
+            .meanwhile(At::Flush, (1, 1), || panic!("the other CPU is interrupted"));
+        p.protect(AT, PAGES * PAGE_SIZE, RW).unwrap();
+        for cpu in [1, 0] {
+            let writes = || (0..PAGES).for_each(|n| w.store(cpu, &p, page(n), 7).unwrap());
+            let [faults, _, copied, ..] = cost(w, writes);
+            assert!(
+                faults <= PAGES && copied == 0,
+                "{orders:?}: {faults} faults"
+            );
+        }
+        assert!(w.sim.forget());
+        w.check(&[&p], &[]);
+    }
+}
+
 fn who_is_not_alone_copies<F: PteFormat>(w: &World<F>) {
     let (parent, child) = forked(w);
     w.store(0, &parent, page(3), 7).unwrap();
@@ -72,5 +101,6 @@ fn who_is_not_alone_copies<F: PteFormat>(w: &World<F>) {
 
 on_both! {
     one_fault_and_one_entry_for_each_page
+    more_rights_interrupt_nobody
     who_is_not_alone_copies
 }

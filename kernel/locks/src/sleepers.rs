@@ -14,8 +14,8 @@
 //! leaves: was it taken out before?
 //! ```
 
-use crate::Lock;
 use crate::atomic::{AtomicUsize, Ordering};
+use crate::{Apart, Lock};
 use alloc::vec::Vec;
 use fallible::OutOfMemory;
 
@@ -89,7 +89,7 @@ type List<K, S> = Vec<Entry<K, S>>;
 /// The sleepers, in `BUCKETS` lists, each under a lock of rank `RANK`.
 #[derive(Debug)]
 pub struct Sleepers<K, S, const RANK: u8, const BUCKETS: usize> {
-    buckets: [Lock<List<K, S>, RANK>; BUCKETS],
+    buckets: [Apart<Lock<List<K, S>, RANK>>; BUCKETS],
 }
 
 impl<K: Key, S: Sleeper, const RANK: u8, const BUCKETS: usize> Default
@@ -105,14 +105,14 @@ impl<K: Key, S: Sleeper, const RANK: u8, const BUCKETS: usize> Sleepers<K, S, RA
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Sleepers {
-            buckets: [const { Lock::new(Vec::new()) }; BUCKETS],
+            buckets: [const { Apart(Lock::new(Vec::new())) }; BUCKETS],
         }
     }
     /// Nobody sleeps (loom's atomics have no constant constructor).
     #[cfg(loom)]
     pub fn new() -> Self {
         Sleepers {
-            buckets: core::array::from_fn(|_| Lock::new(Vec::new())),
+            buckets: core::array::from_fn(|_| Apart(Lock::new(Vec::new()))),
         }
     }
 

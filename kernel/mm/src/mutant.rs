@@ -70,6 +70,8 @@ mutants! {
     NoFlush,
     /// A verb requests only the flush of the first page of each run that it changed.
     FlushFirstPage,
+    /// Mprotect tells no other CPU, whatever it takes away.
+    ProtectHere,
     /// A flush goes in steps of 2 MiB, whatever changed.
     FlushWideStride,
     /// A table is taken out and pointers to it stay cached.

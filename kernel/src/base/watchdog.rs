@@ -16,6 +16,7 @@ use arch_boot::cpus::NR_CPUS;
 use arch_boot::waited::{LONGEST, Waited};
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use locks::Apart;
 use mm::sync::{add_own, rank};
 
 /// Between two looks of a CPU at another one, and of one that is woken at the end of its wait, in
@@ -28,7 +29,7 @@ const NAP: u64 = 100_000;
 pub const SPINS: u64 = 1000;
 
 /// By CPU, its wait.
-static WAITS: [Waited; NR_CPUS] = [const { Waited::new() }; NR_CPUS];
+static WAITS: [Apart<Waited>; NR_CPUS] = [const { Apart(Waited::new()) }; NR_CPUS];
 
 /// Waits for a lock of `rank`, until `done`. Returns the looks that were in vain.
 pub fn wait_for_lock(rank: u8, done: &mut dyn FnMut() -> bool) -> u64 {
@@ -116,7 +117,7 @@ fn check(own: usize, ns: u64, what: &dyn fmt::Display) {
 }
 
 /// By CPU, how often it has served its timer or looked at the clock in a wait, in debug builds.
-static SIGNS: [AtomicU64; NR_CPUS] = [const { AtomicU64::new(0) }; NR_CPUS];
+static SIGNS: [Apart<AtomicU64>; NR_CPUS] = [const { Apart(AtomicU64::new(0)) }; NR_CPUS];
 
 /// What a CPU has seen of the next one; only that CPU writes it.
 struct Watched {

@@ -47,47 +47,78 @@ macro_rules! tlbi {
     }};
 }
 
+/// A barrier.
+macro_rules! barrier {
+    ($op:literal) => {
+        // SAFETY: a barrier.
+        unsafe { asm!($op, options(nostack, preserves_flags)) }
+    };
+}
+
 /// Makes entries written before visible to walks after it.
 fn before_flush() {
-    // SAFETY: a barrier.
-    unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
+    barrier!("dsb ishst");
+}
+
+/// Drops the leaves of a range from this CPU's TLB; the barriers are the caller's.
+fn widened_range(asid: Asid, range: VirtRange, stride: Level) {
+    let some = each(asid, range, stride, |one| match one {
+        Invalidate::Leaf(operand) => tlbi!("tlbi vale1", operand),
+        // RVALE1.
+        Invalidate::Range(operand) => tlbi!("sys #0, c8, c6, #5", operand),
+    });
+    if !some {
+        tlbi!("tlbi aside1", tlbi::whole(asid));
+    }
+}
+
+/// Runs the instructions that invalidate the leaves of `stride` in a range. `false`: none, as there
+/// are so many that the whole address space costs less.
+#[inline(always)]
+fn each(asid: Asid, range: VirtRange, stride: Level, mut run: impl FnMut(Invalidate)) -> bool {
+    let (first, step) = (range.start.align_down(stride.bytes()).0, stride.bytes());
+    let leaves = (range.end.0 - first).div_ceil(step);
+    let ranges = leaves > 1 && features::has_tlbi_range();
+    if ranges && range.pages() >= RANGE_PAGES || !ranges && leaves > SINGLE_FLUSHES {
+        return false;
+    }
+    if ranges {
+        tlbi::ranges(asid, range, run);
+    } else {
+        for va in (first..range.end.0).step_by(step as usize) {
+            run(tlbi::leaf(asid, va >> PAGE_SHIFT));
+        }
+    }
+    true
 }
 
 impl Tlb for Hardware {
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
-        let (first, step) = (range.start.align_down(stride.bytes()).0, stride.bytes());
-        let leaves = (range.end.0 - first).div_ceil(step);
-        let ranges = leaves > 1 && features::has_tlbi_range();
-        if ranges && range.pages() >= RANGE_PAGES || !ranges && leaves > SINGLE_FLUSHES {
-            return self.flush_asid(asid);
-        }
         before_flush();
-        let run = |one: Invalidate| match (one, tables) {
+        let some = each(asid, range, stride, |one| match (one, tables) {
             (Invalidate::Leaf(operand), false) => tlbi!("tlbi vale1is", operand),
             (Invalidate::Leaf(operand), true) => tlbi!("tlbi vae1is", operand),
             // RVALE1IS, RVAE1IS.
             (Invalidate::Range(operand), false) => tlbi!("sys #0, c8, c2, #5", operand),
             (Invalidate::Range(operand), true) => tlbi!("sys #0, c8, c2, #1", operand),
-        };
-        if ranges {
-            tlbi::ranges(asid, range).for_each(run);
-        } else {
-            let pages = (first..range.end.0).step_by(step as usize);
-            pages.for_each(|va| run(tlbi::leaf(asid, va >> PAGE_SHIFT)));
+        });
+        if !some {
+            tlbi!("tlbi aside1is", tlbi::whole(asid));
         }
         regs::dsb_ish();
     }
     #[inline]
-    fn widened(&self, asid: Asid, va: VirtAddr) -> bool {
+    fn widened(&self, asid: Asid, range: VirtRange, stride: Level) -> bool {
         // More rights need no break-before-make (D8.16.1). But an entry that gave a permission
         // fault may be in the TLB, and stay there until it is invalidated: only those that give
         // translation, address size or access flag faults never are. In this CPU's TLB alone, so
         // the barriers reach no further; the return to user mode synchronises.
-        let operand = tlbi::operand(asid, va.page().0);
-        // SAFETY: dropping cached translations is always allowed.
-        unsafe {
-            asm!("dsb nshst", "tlbi vale1, {}", "dsb nsh", in(reg) operand, options(nostack, preserves_flags))
-        };
+        barrier!("dsb nshst");
+        match range.len() == stride.bytes() {
+            true => tlbi!("tlbi vale1", tlbi::operand(asid, range.start.page().0)),
+            false => widened_range(asid, range, stride),
+        }
+        barrier!("dsb nsh");
         true
     }
     #[inline(always)]
@@ -98,7 +129,7 @@ impl Tlb for Hardware {
     }
     fn flush_asid(&self, asid: Asid) {
         before_flush();
-        tlbi!("tlbi aside1is", u64::from(asid.0) << 48);
+        tlbi!("tlbi aside1is", tlbi::whole(asid));
         regs::dsb_ish();
     }
     fn flush_kernel(&self, range: VirtRange) {
@@ -150,10 +181,9 @@ impl Cpu for Hardware {
             // The spaces that share the tag are told apart on each CPU for itself. What ended
             // before has been flushed everywhere: until here only tables that are in use are
             // walked.
-            // SAFETY: dropping cached translations is always allowed.
-            unsafe {
-                asm!("dsb nshst", "tlbi aside1, {}", "dsb nsh", in(reg) 0u64, options(nostack, preserves_flags))
-            };
+            barrier!("dsb nshst");
+            tlbi!("tlbi aside1", tlbi::whole(asid));
+            barrier!("dsb nsh");
             regs::isb();
         }
     }

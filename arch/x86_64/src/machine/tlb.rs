@@ -145,10 +145,10 @@ impl Tlb for Hardware {
         }
     }
     #[inline]
-    fn widened(&self, _asid: Asid, _va: VirtAddr) -> bool {
-        // The page fault itself has dropped this CPU's entries for the address (SDM Vol 3A,
-        // 4.10.4.1), so another one comes at most once on another CPU (4.10.4.3 "Optional
-        // Invalidation": R/W from 0 to 1).
+    fn widened(&self, _asid: Asid, _range: VirtRange, _stride: Level) -> bool {
+        // A page fault itself drops the CPU's entries for its address (SDM Vol 3A, 4.10.4.1), so
+        // one that is spurious comes at most once for each page and CPU (4.10.4.3 "Optional
+        // Invalidation": R/W from 0 to 1, XD from 1 to 0).
         false
     }
     #[inline]

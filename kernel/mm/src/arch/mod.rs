@@ -146,10 +146,11 @@ pub trait Tlb: Send + Sync + 'static {
     /// Drops leaf entries of `asid` for `range`; `stride` is the level of the old leaves. With
     /// `tables`, also drops cached pointers to tables that covered the range.
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool);
-    /// Ends a spurious fault: the entry for `va`, on which this CPU faulted, gained a right; frame,
-    /// size and contiguity are unchanged. Other CPUs may fault once more on a stale entry, so there
-    /// is no shootdown. Returns whether an invalidation was needed.
-    fn widened(&self, asid: Asid, va: VirtAddr) -> bool;
+    /// Ends spurious faults of this CPU: leaves of `stride` in `range`, on one of which it faulted
+    /// or which it may use next, gained rights; frame, size and contiguity are unchanged. Other
+    /// CPUs may fault once more on a stale entry, so there is no shootdown. Returns whether an
+    /// invalidation was needed.
+    fn widened(&self, asid: Asid, range: VirtRange, stride: Level) -> bool;
     /// [`Self::flush_range`] for the one PTE at `va`.
     #[inline]
     fn flush_page(&self, asid: Asid, va: VirtAddr) {

@@ -282,12 +282,12 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     /// Sets the bits that hardware without access and dirty flags leaves to software, and WRITE if
-    /// allowed. Always flushes: a stale TLB entry would fault again.
+    /// allowed. Always flushes this CPU's TLB: a stale entry would fault again.
     #[inline(always)]
     pub(super) fn touch(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf, reach: Reach) {
         let tracked = leaf.attrs.contains(Attrs::TRACKED);
         let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
-        let mut gather = Gather::new(self.mm, self.id);
+        let mut gather = Gather::granting(self.mm, self.id);
         let area = match reach {
             Reach::Page => VirtRange::new(self.va, self.va + PAGE_SIZE),
             _ => self.vma.range,

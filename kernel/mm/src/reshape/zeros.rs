@@ -41,6 +41,7 @@ impl<M: Machine> Locked<'_, M> {
             base: self.vmas.get(slot).attrs(),
             writable: false,
             shared: false,
+            only_more: false,
         };
         self.edit(|edit| {
             for run in runs(part, &zeros) {

@@ -295,8 +295,7 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
         let start = va.align_down(bytes::<M>());
         if !broken(contig) && !mutant::on(Mutant::BreakWithoutFlush) {
-            self.gather.changed_range(start, bytes::<M>(), Level::Pte);
-            self.gather.flush();
+            self.gather.break_range(start, bytes::<M>());
         }
         let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;
         table.write_run(entries.start, entries.len(), first.pfn, attrs);

@@ -42,7 +42,8 @@ impl<M: Machine> Cursor<'_, M> {
         let mem = mm.machine().mem();
         mem.store_again(frame, index, M::Pte::add(page.raw, bits));
         let events = [(Event::EntryWrites, 1), (Event::CowReused, 1)];
-        match mm.machine().tlb().widened(asid, self.va) {
+        let page = VirtRange::new(self.va, self.va + PAGE_SIZE);
+        match mm.machine().tlb().widened(asid, page, Level::Pte) {
             true => mm.count_all([events[0], events[1], (Event::FlushRange, 1)]),
             false => mm.count_all(events),
         }
@@ -143,7 +144,7 @@ impl<M: Machine> Cursor<'_, M> {
 impl<M: Machine> Change<'_, '_, '_, M> {
     /// Reuses the exclusive folio of the leaf: every entry of this table in `area` that maps it
     /// read-only becomes writable, ACCESSED and DIRTY unchanged. Soft-dirty entries stay. The
-    /// gather owes the flush, which avoids spurious faults.
+    /// gather owes this CPU's flush, which avoids spurious faults.
     pub fn reuse_around(&mut self, leaf: &Leaf, area: VirtRange) {
         let folio = self.cursor.mm().frames().folio(leaf.pfn);
         let range = self.cursor.folio_range(leaf, &folio, area);

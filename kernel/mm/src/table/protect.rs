@@ -26,13 +26,15 @@ pub struct Rights {
     pub writable: bool,
     /// Whether writes reach the object: no write needs to fault.
     pub shared: bool,
+    /// Whether no page had a right before that it does not get now.
+    pub only_more: bool,
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
     /// Sets the attributes of every page in `range` to `rights.base`, plus WRITE if the VMA is
-    /// writable and no write needs to fault: always if shared, else only for an exclusive private
-    /// folio. ACCESSED and DIRTY stay. No PMD leaf crosses an end of the range
-    /// ([`Edit::split_ends`]). Returns where the rest begins when the budget is spent.
+    /// writable and no write needs to fault: always if shared, else only for what was writable or
+    /// is an exclusive private folio. ACCESSED and DIRTY stay. No PMD leaf crosses an end of the
+    /// range ([`Edit::split_ends`]). Returns where the rest begins when the budget is spent.
     pub fn protect_some(
         &mut self,
         range: VirtRange,
@@ -40,6 +42,9 @@ impl<M: Machine> Edit<'_, '_, M> {
         budget: &mut Budget,
     ) -> Option<VirtAddr> {
         let mm = self.mm();
+        if rights.only_more || mutant::on(Mutant::ProtectHere) {
+            self.gather.grants_only();
+        }
         let Ok(stopped) = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
             budget.take_leaves(&leaves);
             if let Some(table) = leaves.ptes() {
@@ -205,8 +210,9 @@ fn forbid<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attr
 
 /// The new attributes of a leaf, less ACCESSED and DIRTY.
 fn new_attrs<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, rights: Rights) -> Attrs {
-    let write =
-        rights.writable && !leaf.attrs.intersects(ASKS) && (rights.shared || mm.owns(owner, leaf));
+    // What is writable stays so: a page with a long-term pin may be, in a folio that is shared.
+    let may_write = || rights.shared || leaf.attrs.contains(Attrs::WRITE) || mm.owns(owner, leaf);
+    let write = rights.writable && !leaf.attrs.intersects(ASKS) && may_write();
     let write = if write { Attrs::WRITE } else { Attrs::empty() };
     rights.base | write
 }

@@ -1,6 +1,7 @@
 //! The gather: references taken out of page tables, with the TLB flush that must precede their
 //! reuse.
 
+mod grants;
 #[cfg(feature = "lab-gather")]
 mod lab;
 
@@ -15,8 +16,8 @@ use crate::stat::Event;
 use crate::sync;
 use arrayvec::ArrayVec;
 
-/// Capacity: frames that wait for one flush.
-pub(super) const BATCH: usize = 64;
+/// Capacity: frames that wait for one flush; 3 KiB on the stack.
+const BATCH: usize = 192;
 
 /// Entries removed from a table, still cached in TLBs. Carries the entries' references; only
 /// [`Gather::removed`] consumes it.
@@ -54,6 +55,8 @@ pub struct Gather<'a, M: Machine> {
     pub(super) id: &'a SpaceId,
     /// `false`: no CPU can use the space and its tag was flushed, so only the frames are owed.
     live: bool,
+    /// Entries gain rights and nothing else.
+    grants_only: bool,
     start: VirtAddr,
     end: VirtAddr,
     /// Lowest level of the changed leaves.
@@ -69,13 +72,14 @@ pub struct Gather<'a, M: Machine> {
 
 impl<'a, M: Machine> Gather<'a, M> {
     /// For a space that may be loaded on a CPU.
-    // Inlined, and `finish` takes a reference: a move copies a kilobyte.
+    // Inlined, and `finish` takes a reference: a move copies kilobytes.
     #[inline(always)]
     pub fn new(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
         Gather {
             mm,
             id,
             live: true,
+            grants_only: false,
             start: VirtAddr(u64::MAX),
             end: VirtAddr(0),
             stride: Level::Pud,
@@ -283,6 +287,9 @@ impl<'a, M: Machine> Gather<'a, M> {
             return self.finish_in_lab();
         }
         if self.start < self.end || !self.frames.is_empty() {
+            if self.grants_only {
+                return self.flush_widened();
+            }
             self.flush();
         }
     }

@@ -1,7 +1,7 @@
 //! Drops the references of a gather after its TLB flush; and the fast path of one page's, flush
 //! and all.
 
-use super::gather::{BATCH, Gather};
+use super::gather::Gather;
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Block, Kind};
@@ -23,6 +23,9 @@ pub(super) struct Gone {
     /// Count, and [`LEAF`]. 64 bits: a space may map the huge zero page 2^26 times, 512 each.
     pub refs: u64,
 }
+
+/// Large folios that are freed at once.
+const LARGE: usize = 64;
 
 /// Flag in the count: a leaf mapped the private folio. Only where mappings are counted by page.
 pub(super) const LEAF: u64 = 1 << 63;
@@ -93,7 +96,7 @@ impl<'a, M: Machine> Gather<'a, M> {
     #[inline(always)]
     fn release_by<A: Account, const IN_PLACE: bool>(&mut self, release: Release<'a, M, A>) {
         let mm = self.mm;
-        let mut free = ArrayVec::<Pfn, BATCH>::new();
+        let mut free = ArrayVec::<Pfn, LARGE>::new();
         // Separate: its address escapes; all else stays in registers.
         let mut meter = Meter::default();
         for gone in self.frames.drain(..) {
@@ -101,7 +104,13 @@ impl<'a, M: Machine> Gather<'a, M> {
                 match mm.frames().get(pfn).order() {
                     Order(0) => mm.free_one(pfn),
                     // Batched: neighbours merge first.
-                    _ => free.push(pfn),
+                    _ => {
+                        if free.is_full() {
+                            mm.free(&free);
+                            free.clear();
+                        }
+                        free.push(pfn);
+                    }
                 }
             }
         }

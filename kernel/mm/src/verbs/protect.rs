@@ -128,7 +128,7 @@ impl<M: Machine> Areas<'_, M> {
                 }
             }
             let populates = locked.is_some_and(|locked| locked.end == part.end);
-            let shared = vma.shared();
+            let (shared, old) = (vma.shared(), vma.prot);
             self.vmas.reserve_update(part)?;
             self.in_steps(part, &mut budget, |edit, part, budget| {
                 edit.split_ends(part, Reserve::User)?;
@@ -147,6 +147,7 @@ impl<M: Machine> Areas<'_, M> {
                 base: prot.attrs::<M::Pte>(),
                 writable: prot.contains(Prot::WRITE),
                 shared,
+                only_more: prot.has_all_of(old),
             };
             self.in_steps(part, &mut budget, |edit, part, budget| {
                 Ok(edit.protect_some(part, rights, budget))

@@ -132,6 +132,12 @@ impl Prot {
         self.intersection(Prot::RIGHTS).union(key)
     }
 
+    /// Whether it allows all that `other` does, with the same key.
+    #[inline]
+    pub fn has_all_of(self, other: Prot) -> bool {
+        self.contains(other) && self.key() == other.key()
+    }
+
     /// The attributes of every user entry with this protection, but for WRITE, ACCESSED and DIRTY,
     /// which depend on the page.
     #[inline]

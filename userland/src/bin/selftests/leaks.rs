@@ -27,6 +27,8 @@ const ROWS: usize = 4;
 /// Frames and bytes that a row of children may keep: less than one of each.
 const FRAMES: u64 = 7;
 const BYTES: u64 = 127;
+/// So often it is looked, a millisecond apart, whether all of a row is gone.
+const LOOKS: usize = 200;
 /// Where Quire says how many bytes of its heap are in use.
 const HEAP: &str = "/sys/kernel/mm/quire/heap_reserve";
 /// In ns.
@@ -35,6 +37,14 @@ const NONBLOCK: i32 = libc::O_NONBLOCK;
 
 /// A name, and how it is made.
 pub type Kind = (&'static str, fn() -> Outcome);
+
+/// Frames, bytes and threads that have been lost.
+type Lost = (u64, u64, u64);
+
+/// Whether not each child of a row can have lost something.
+fn is_little((frames, bytes, threads): Lost) -> bool {
+    frames <= FRAMES && bytes <= BYTES && threads == 0
+}
 
 /// What a dead process must not change.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +65,21 @@ impl Left {
             threads: threads.ok_or(Stop::Fail(load))?,
         })
     }
-    /// Frames, bytes and threads that have been lost since.
-    fn lost(&self) -> std::result::Result<(u64, u64, u64), Stop> {
+    /// What has been lost since, once the stack of the last thread is free, which the next one on
+    /// that thread's CPU sees to and nobody tells.
+    fn lost_at_last(&self) -> std::result::Result<Lost, Stop> {
+        let mut lost = self.lost()?;
+        for _ in 0..LOOKS {
+            if is_little(lost) {
+                break;
+            }
+            time::sleep(1_000_000).map_err(|(error, _)| error)?;
+            lost = self.lost()?;
+        }
+        Ok(lost)
+    }
+    /// What has been lost since.
+    fn lost(&self) -> std::result::Result<Lost, Stop> {
         let now = Left::now()?;
         Ok((
             self.frames.saturating_sub(now.frames),
@@ -97,8 +120,8 @@ pub fn leaves_nothing_of(name: &str, make: &dyn Fn() -> Outcome) -> Outcome {
         for _ in 0..CHILDREN {
             dies_with(name, make)?;
         }
-        let now @ (frames, bytes, threads) = before.lost()?;
-        if frames <= FRAMES && bytes <= BYTES && threads == 0 {
+        let now = before.lost_at_last()?;
+        if is_little(now) {
             return Ok(());
         }
         lost.push(now);

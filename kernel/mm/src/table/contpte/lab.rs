@@ -112,8 +112,7 @@ impl<M: Machine> Changes for Changed<'_, '_, '_, M> {
     }
     fn flush(&mut self) {
         let gather = &mut *self.entries.gather;
-        gather.changed_range(self.start, bytes::<M>(), Level::Pte);
-        gather.flush();
+        gather.break_range(self.start, bytes::<M>());
     }
 }
 

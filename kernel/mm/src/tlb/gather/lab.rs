@@ -34,9 +34,10 @@ impl Student {
 }
 
 impl<M: Machine> Gather<'_, M> {
-    /// Whether it is the student's: only a space that CPUs may use owes flushes.
+    /// Whether it is the student's: only a space that CPUs may use owes flushes, and not for rights
+    /// that are granted.
     pub(super) fn in_lab(&self) -> bool {
-        self.student.on && self.live
+        self.student.on && self.live && !self.grants_only
     }
     /// [`Gather::changed_range`].
     #[inline(never)]

@@ -4,7 +4,7 @@ use crate::counters::{figure, free_frames, on_quire};
 use crate::listen;
 use crate::stretch::Record;
 use crate::sys::time::{self, Running};
-use crate::sys::{Errno, call, file, proc, sig};
+use crate::sys::{Errno, file, proc, sig};
 use ktap::{Line, Note, TestResult};
 use std::fmt::Display;
 use std::panic::Location;
@@ -281,7 +281,7 @@ fn end_group(pgid: i32) {
     while sent.is_ok() && running.passed() < 10_000_000_000 {
         // PID 1 gets the orphans.
         let _ = proc::wait(-pgid, libc::WNOHANG);
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
         sent = proc::kill(-pgid, 0);
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 use arch_sim::{At, Process, World};
 use common::*;
+use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::vma::Prot;
@@ -83,6 +84,36 @@ fn more_rights_interrupt_nobody<F: PteFormat>(w: &World<F>) {
     }
 }
 
+/// One flush for 16 pages, of a parent beside its child and of the zero page, by one thread and
+/// beside others.
+fn populate_copies_in_runs<F: PteFormat>(w: &World<F>) {
+    for shared in [false, true] {
+        let (parent, child) = forked(w);
+        if shared {
+            parent.share().unwrap();
+        }
+        let all = PAGES * PAGE_SIZE;
+        map(&parent, page(1000), PAGES, RW);
+        parent
+            .advise(page(1000), all, Advice::PopulateRead)
+            .unwrap();
+        w.store(0, &parent, page(1005), 3).unwrap();
+        for (from, copies) in [(AT, PAGES), (page(1000), PAGES - 1)] {
+            let populate = || parent.advise(from, all, Advice::PopulateWrite).unwrap();
+            let [faults, _, copied, _, flushes] = cost(w, populate);
+            assert_eq!((faults, copied), (0, copies));
+            assert!(flushes <= PAGES / 16 + 2, "{flushes} flushes");
+            w.check(&[&parent, &child], &[]);
+        }
+        (0..PAGES).for_each(|n| w.store(1, &parent, page(n), 7).unwrap());
+        for n in 0..PAGES {
+            assert_eq!(w.load(0, &child, page(n)), Ok(n as u8));
+            let expected = if n == 5 { 3 } else { 0 };
+            assert_eq!(w.load(1, &parent, page(1000 + n)), Ok(expected));
+        }
+    }
+}
+
 fn who_is_not_alone_copies<F: PteFormat>(w: &World<F>) {
     let (parent, child) = forked(w);
     w.store(0, &parent, page(3), 7).unwrap();
@@ -102,5 +133,6 @@ fn who_is_not_alone_copies<F: PteFormat>(w: &World<F>) {
 on_both! {
     one_fault_and_one_entry_for_each_page
     more_rights_interrupt_nobody
+    populate_copies_in_runs
     who_is_not_alone_copies
 }

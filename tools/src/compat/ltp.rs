@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The lists of commands in the tree.
-const LISTS: [&str; 2] = ["runtest/mm", "runtest/syscalls"];
+const LISTS: [&str; 3] = ["runtest/mm", "runtest/hugetlb", "runtest/syscalls"];
 
 /// What the names of the tests begin with, up to the first digit or underscore and digit.
 const CHOSEN: &[&str] = &[
@@ -30,12 +30,21 @@ const CHOSEN: &[&str] = &[
     "futex_waitv",
     "futex_wake",
     "get_robust_list",
+    "hugefallocate",
+    "hugefork",
+    "hugemmap",
+    "hugeshmat",
+    "hugeshmctl",
+    "hugeshmdt",
+    "hugeshmget",
     "kill",
     "madvise",
     "mallocstress",
+    "max_map_count",
     "mem",
     "membarrier",
     "memfd_create",
+    "min_free_kbytes",
     "mincore",
     "mlock",
     "mlockall",
@@ -49,6 +58,8 @@ const CHOSEN: &[&str] = &[
     "munlock",
     "munlockall",
     "munmap",
+    "oom",
+    "overcommit_memory",
     "page",
     "pause",
     "pkey",
@@ -61,6 +72,8 @@ const CHOSEN: &[&str] = &[
     "sbrk",
     "set_robust_list",
     "set_tid_address",
+    "shm_test",
+    "shmt",
     "sigaction",
     "sigaltstack",
     "signal",
@@ -74,9 +87,11 @@ const CHOSEN: &[&str] = &[
     "stack_clash",
     "stack_space",
     "tgkill",
+    "thp",
     "tkill",
     "userfaultfd",
     "vfork",
+    "vma",
     "wait",
     "waitid",
     "waitpid",
@@ -220,6 +235,7 @@ mod tests {
         fs::create_dir(tree.join("runtest")).unwrap();
         fs::create_dir_all(tree.join("testcases/kernel/fork")).unwrap();
         fs::write(tree.join("runtest/mm"), "mmap10_1 mmap10 -i 60\n").unwrap();
+        fs::write(tree.join("runtest/hugetlb"), "").unwrap();
         fs::write(
             tree.join("runtest/syscalls"),
             "fork01 fork01\nfork03 fork03\nfork04 fork01 -x\n",

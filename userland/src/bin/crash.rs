@@ -2,7 +2,7 @@
 //! on.
 use userland::counters::on_quire;
 use userland::sys::mem::{PAGE, RW, anon, load, mmap, store};
-use userland::sys::{Errno, Result, call, fault, file, proc, sig};
+use userland::sys::{Errno, Result, fault, file, proc, sig};
 
 /// A name, what it does, and that in words.
 type Kind = (&'static str, fn() -> Result<()>, &'static str);
@@ -106,7 +106,7 @@ fn forkbomb() -> Result<()> {
             Ok(proc::Fork::Parent(_)) => store(at + 8, load(at + 8) + 1),
             Err(e) => store(at, e.0 as u64),
         }
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     while proc::wait(-1, 0).is_ok() {}
     if proc::getpid() == first {

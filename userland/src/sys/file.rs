@@ -1,5 +1,5 @@
 //! Files, pipes, with descriptors by number.
-use super::{Result, check, cstr};
+use super::{Result, call, check, cstr};
 
 /// open(2); close-on-exec only when asked.
 pub fn open(path: &str, flags: i32, mode: u32) -> Result<i32> {
@@ -74,6 +74,15 @@ pub fn ftruncate(fd: i32, len: i64) -> Result<()> {
     check(unsafe { libc::ftruncate(fd, len) }).map(|_| ())
 }
 
+/// The mode of [`fallocate`] that makes a hole.
+pub const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
+/// fallocate(2).
+pub fn fallocate(fd: i32, mode: i32, from: usize, len: usize) -> Result<()> {
+    let arguments = [fd as usize, mode as usize, from, len, 0, 0];
+    call(libc::SYS_fallocate, arguments).map(|_| ())
+}
+
 /// dup(2).
 pub fn dup(fd: i32) -> Result<i32> {
     // SAFETY: only a number goes over.
@@ -112,7 +121,7 @@ pub fn socketpair(family: i32, kind: i32, protocol: i32) -> Result<(i32, i32)> {
 /// vmsplice(2) of `len` bytes at `at`: returns the bytes that the pipe took.
 pub fn vmsplice(fd: i32, at: usize, len: usize, flags: usize) -> Result<usize> {
     let vector = [at, len];
-    super::call(
+    call(
         libc::SYS_vmsplice,
         [fd as usize, vector.as_ptr() as usize, 1, flags, 0, 0],
     )

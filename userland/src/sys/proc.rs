@@ -91,6 +91,11 @@ pub fn wait_until_asleep(pid: i32) {
     wait_for_state(pid, "S");
 }
 
+/// sched_yield(2), which never fails.
+pub fn sched_yield() {
+    let _ = call(libc::SYS_sched_yield, [0; 6]);
+}
+
 /// Looks at the process's state until it is one of these; after 2 s a system without /proc goes on.
 pub fn wait_for_state(pid: i32, states: &str) {
     let mut running = super::time::Running::begin();
@@ -100,7 +105,7 @@ pub fn wait_for_state(pid: i32, states: &str) {
         if state.is_some_and(|state| states.contains(state)) {
             return;
         }
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        sched_yield();
     }
 }
 

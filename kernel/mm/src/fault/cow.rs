@@ -194,7 +194,7 @@ impl<M: Machine> Fault<'_, M> {
 /// Flushes before a new frame comes: with the old one in its TLB, another CPU would not see what is
 /// written to the new one. On arm64 also break-before-make.
 #[inline(always)]
-fn break_first<M: Machine>(gather: &mut Gather<'_, M>) {
+pub(super) fn break_first<M: Machine>(gather: &mut Gather<'_, M>) {
     if !mutant::on(Mutant::CopyWithoutFlush) {
         gather.flush();
     }

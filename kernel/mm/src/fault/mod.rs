@@ -5,6 +5,7 @@ mod anon;
 mod beside;
 mod beside_huge;
 mod claim;
+mod copy_run;
 mod cow;
 mod file;
 mod file_large;

@@ -61,9 +61,20 @@ impl<M: Machine> AddressSpace<M> {
             && budget.take(PAGE)
         {
             let end = vma.range.end.min(range.end);
-            if let Some(next) = ready_until(&self.mm, &mut tables, at, wanted) {
-                at = next.min(end);
-                continue;
+            match look(&self.mm, &mut tables, at, wanted) {
+                Found::Ready(next) => {
+                    at = next.min(end);
+                    continue;
+                }
+                Found::Less => {
+                    let copied = reading.copy_run(vma, at, end);
+                    budget.take(COPIED * copied.max(1) as u32);
+                    if copied > 0 {
+                        at += copied * PAGE_SIZE;
+                        continue;
+                    }
+                }
+                Found::Nothing => {}
             }
             let before = reading.anon();
             if !reading.fault(at, wanted) {
@@ -105,10 +116,21 @@ impl<M: Machine> AddressSpace<M> {
                 if !budget.take(PAGE) {
                     return Ok(at);
                 }
-                if let Some(next) = ready_until(&self.mm, &mut inner.table, at, wanted) {
-                    // A large leaf may cross the end of the range.
-                    at = next.min(end);
-                    continue;
+                match look(&self.mm, &mut inner.table, at, wanted) {
+                    Found::Ready(next) => {
+                        // A large leaf may cross the end of the range.
+                        at = next.min(end);
+                        continue;
+                    }
+                    Found::Less => {
+                        let copied = inner.copy_run(at, end);
+                        budget.take(COPIED * copied.max(1) as u32);
+                        if copied > 0 {
+                            at += copied * PAGE_SIZE;
+                            continue;
+                        }
+                    }
+                    Found::Nothing => {}
                 }
                 let before = inner.rss.total();
                 resolve(&mut inner, Request::new(at, wanted))?;
@@ -143,6 +165,8 @@ impl From<Resolution> for Stopped {
 const PAGE: u32 = 8;
 /// Cost of a page that is filled.
 const CLEARED: u32 = 16;
+/// Cost of a page that is copied, with a flush on other CPUs.
+const COPIED: u32 = 64;
 
 /// The access for populate; `None` without access, or if pages are locked on fault.
 pub(crate) fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
@@ -155,15 +179,28 @@ pub(crate) fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
     }
 }
 
-/// End of the page's leaf, if it already allows the access.
-fn ready_until<M: Machine>(
+/// What a page has of an access before populate.
+enum Found {
+    /// It is allowed, up to here: the end of the leaf.
+    Ready(VirtAddr),
+    /// A leaf that does not allow it; where that is a write, the page may be copied.
+    Less,
+    /// No leaf.
+    Nothing,
+}
+
+fn look<M: Machine>(
     mm: &crate::manager::Mm<M>,
     table: &mut crate::table::PageTable,
     va: VirtAddr,
     access: Access,
-) -> Option<VirtAddr> {
-    let leaf = Cursor::new(mm, table, va).leaf()?;
+) -> Found {
+    let Some(leaf) = Cursor::new(mm, table, va).leaf() else {
+        return Found::Nothing;
+    };
     let ready = access != Access::Write || leaf.attrs.contains(Attrs::WRITE);
-    let ready = ready && !leaf.attrs.contains(Attrs::MARKER);
-    ready.then(|| va.align_down(leaf.level.bytes()) + leaf.level.bytes())
+    match ready && !leaf.attrs.contains(Attrs::MARKER) {
+        true => Found::Ready(va.align_down(leaf.level.bytes()) + leaf.level.bytes()),
+        false => Found::Less,
+    }
 }

@@ -30,9 +30,9 @@ const STRESSORS: [(&str, u32); 9] = [
     ("fork", 1200),
     ("vm", 10_000),
     ("futex", 240),
-    ("switch", 400_000),
+    ("switch", 100_000),
     ("epoll", 5000),
-    ("sockfd", 60_000),
+    ("sockfd", 20_000),
     ("sockpair", 28_000),
     ("userfaultfd", 10_000),
 ];

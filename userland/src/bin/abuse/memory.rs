@@ -189,13 +189,11 @@ fn dying() -> Result<()> {
 /// A file with many pages: made, mapped, looked through, cut.
 fn a_file() -> Result<()> {
     let fd = file::memfd(0)?;
-    call(libc::SYS_fallocate, [fd as usize, 0, 0, MUCH, 0, 0])?;
+    file::fallocate(fd, 0, 0, MUCH)?;
     let at = mmap(0, MUCH, RW, libc::MAP_SHARED, fd, 0)?;
     madvise(at, MUCH, libc::MADV_POPULATE_WRITE)?;
     file::lseek(fd, 0, libc::SEEK_HOLE)?;
-    let punch = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as usize;
-    let hole = MUCH - 2 * PAGE;
-    call(libc::SYS_fallocate, [fd as usize, punch, PAGE, hole, 0, 0])?;
+    file::fallocate(fd, file::PUNCH, PAGE, MUCH - 2 * PAGE)?;
     file::lseek(fd, PAGE as i64, libc::SEEK_DATA)?;
     file::ftruncate(fd, 0)?;
     file::close(fd)

@@ -9,12 +9,12 @@ use super::Outcome;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use userland::invariants;
 use userland::sys::fault;
-use userland::sys::file::{close, fcntl, ftruncate, memfd, pread, pwrite};
+use userland::sys::file::{close, fallocate, fcntl, ftruncate, memfd, pread, pwrite};
 use userland::sys::mem::{
     self, ANON, MADV_COLLAPSE, PAGE, RW, madvise, mlock, mmap, mprotect, mremap, munmap,
 };
 use userland::sys::proc::{self, Fork, Status};
-use userland::sys::{Errno, Result, call, time};
+use userland::sys::{Errno, Result, time};
 
 /// Length of the file.
 const LEN: usize = 512 << 10;
@@ -61,8 +61,7 @@ impl File {
         Ok(())
     }
     fn allocate(&self, mode: i32) -> Result<()> {
-        let arguments = [self.fd as usize, mode as usize, 0, LEN, 0, 0];
-        call(libc::SYS_fallocate, arguments).map(drop)
+        fallocate(self.fd, mode, 0, LEN)
     }
     /// Maps the file for as long as `f` runs.
     fn mapped(&self, flags: i32, f: impl FnOnce(usize) -> Result<()>) -> Result<()> {
@@ -302,7 +301,7 @@ impl File {
     fn meet(&self) {
         self.gate().fetch_add(1, SeqCst);
         while self.gate().load(SeqCst) < 2 {
-            let _ = call(libc::SYS_sched_yield, [0; 6]);
+            proc::sched_yield();
         }
     }
     /// Does a verb until it was done once after the other one.
@@ -327,7 +326,7 @@ impl File {
         self.meet();
         let began = time::now();
         while (time::now() - began) / 1000 < delay {
-            let _ = call(libc::SYS_sched_yield, [0; 6]);
+            proc::sched_yield();
         }
         let status = run(verb, self);
         self.is_over().store(1, SeqCst);

@@ -53,15 +53,12 @@ const ACTS: &[Act] = &[
         call(libc::SYS_writev, args)
     }),
     ("fallocate of everything", || {
-        let args = [file::memfd(0)? as usize, 0, 0, ALL - PAGE, 0, 0];
-        call(libc::SYS_fallocate, args)
+        file::fallocate(file::memfd(0)?, 0, 0, ALL - PAGE).map(|()| 0)
     }),
     ("a file that goes", || {
         let fd = file::memfd(0)?;
         (0..160).try_for_each(|_| file::write_all(fd, &[1; MIB]))?;
-        let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        let half = [fd as usize, punch as usize, 0, 80 * MIB, 0, 0];
-        call(libc::SYS_fallocate, half)?;
+        file::fallocate(fd, file::PUNCH, 0, 80 * MIB)?;
         file::ftruncate(fd, 0).map(|()| 0)
     }),
 ];

@@ -63,9 +63,21 @@ pub fn unmap(meter: &mut Meter) -> Result<Sample> {
 /// The fork call, in the parent.
 pub fn fork(meter: &mut Meter, pages: usize) -> Result<Sample> {
     let region = populated(meter, pages)?;
+    fill_list()?;
     let sample = forked(meter, &region)?;
     region.check_touched()?;
     Ok(sample)
+}
+
+/// Leaves single pages in the kernel's list of this CPU: else it were chance whether a fork, which
+/// takes a few for page tables, has to fill it.
+fn fill_list() -> Result<()> {
+    const SPARE: usize = 512;
+    let at = mem::anon(SPARE)?;
+    // Fails on a kernel without huge pages.
+    let _ = mem::madvise(at, SPARE * PAGE, libc::MADV_NOHUGEPAGE);
+    (0..SPARE).for_each(|page| mem::store(at + page * PAGE, 1));
+    mem::munmap(at, SPARE * PAGE)
 }
 
 /// What a fork counts for the region alone: what it counts with less what it counts without. The

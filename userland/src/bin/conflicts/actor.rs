@@ -109,7 +109,7 @@ impl Actor<'_> {
     fn look(&self, site: &Site, argument: usize, said: isize) -> Result<()> {
         self.op().check(site, argument, said)?;
         while self.op() == Op::Fork && self.board.child(self.which).load(SeqCst) == 0 {
-            call(libc::SYS_sched_yield, [0; 6])?;
+            proc::sched_yield();
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::cpus::{allowed, bind, current, mask, numbers, two};
-use userland::sys::proc::{Status, gettid};
+use userland::sys::proc::{self, Status, gettid};
 use userland::sys::{call, time};
 use userland::{check, check_eq, check_err};
 userland::tests![
@@ -77,7 +77,7 @@ fn cpus_binding_moves() -> Outcome {
         bind(0, &[*cpu])?;
         check_eq!(current()?, *cpu);
         check_eq!(allowed(0)?, [*cpu]);
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
         check_eq!(current()?, *cpu);
     }
     bind(0, &all)?;

@@ -79,7 +79,7 @@ fn futex_wakes_as_many() -> Outcome {
         let n = wake(at, 2)?;
         check!(n <= 2, "{n} woken at once");
         woken += n;
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     for pid in pids {
         check_eq!(proc::wait_for(pid)?, proc::Status::Exited(3));

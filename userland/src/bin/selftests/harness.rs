@@ -1,5 +1,5 @@
 //! What test harnesses ask for: vmsplice(2), socketpair(2), pidfd_open(2) with poll(2) and
-//! waitid(2), getdents64(2), fallocate(2).
+//! waitid(2), getdents64(2), file::fallocate(2).
 use userland::harness::{Outcome, Stop, in_child, need};
 use userland::sys::mem::{PAGE, anon, copy_to, mmap};
 use userland::sys::proc::{self, Fork, Status};
@@ -336,45 +336,29 @@ fn getdents_in_pieces() -> Outcome {
     Ok(())
 }
 
-fn fallocate(fd: i32, mode: i32, offset: i64, len: i64) -> Result<usize, Errno> {
-    let number = |n: i64| n as usize;
-    call(
-        libc::SYS_fallocate,
-        [
-            fd as usize,
-            mode as usize,
-            number(offset),
-            number(len),
-            0,
-            0,
-        ],
-    )
-}
-
 fn fallocate_grows() -> Outcome {
     let fd = file::open("f", libc::O_RDWR | libc::O_CREAT, 0o600)?;
     file::write_all(fd, b"begin")?;
-    match fallocate(fd, 0, 0, 3 * PAGE as i64) {
+    match file::fallocate(fd, 0, 0, 3 * PAGE) {
         Err(Errno(libc::EOPNOTSUPP)) => return Err(Stop::Skip("not on this file system".into())),
         other => other?,
     };
     let size = || std::fs::metadata("f").map(|m| m.len() as usize);
     check_eq!(size()?, 3 * PAGE);
-    fallocate(fd, libc::FALLOC_FL_KEEP_SIZE, 0, 9 * PAGE as i64)?;
+    file::fallocate(fd, libc::FALLOC_FL_KEEP_SIZE, 0, 9 * PAGE)?;
     check_eq!(size()?, 3 * PAGE);
     file::pwrite(fd, &[7; 2 * PAGE], PAGE as i64)?;
-    let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    fallocate(fd, punch, PAGE as i64, PAGE as i64)?;
+    file::fallocate(fd, file::PUNCH, PAGE, PAGE)?;
     let bytes = std::fs::read("f")?;
     check!(&bytes[..5] == b"begin" && bytes[5..2 * PAGE].iter().all(|b| *b == 0));
     check!(bytes[2 * PAGE..].iter().all(|b| *b == 7) && bytes.len() == 3 * PAGE);
-    check_err!(fallocate(fd, 0, -1, 1), EINVAL);
-    check_err!(fallocate(fd, 0, 0, 0), EINVAL);
-    check_err!(fallocate(99, 0, 0, 1), EBADF);
+    check_err!(file::fallocate(fd, 0, usize::MAX, 1), EINVAL);
+    check_err!(file::fallocate(fd, 0, 0, 0), EINVAL);
+    check_err!(file::fallocate(99, 0, 0, 1), EBADF);
     let reader = file::open("f", libc::O_RDONLY, 0)?;
-    check_err!(fallocate(reader, 0, 0, 1), EBADF);
+    check_err!(file::fallocate(reader, 0, 0, 1), EBADF);
     let (_, tell) = file::pipe(0)?;
-    check_err!(fallocate(tell, 0, 0, 1), ESPIPE);
+    check_err!(file::fallocate(tell, 0, 0, 1), ESPIPE);
     check_eq!(
         in_child(|| Ok(size()? as i32 / PAGE as i32))?,
         Status::Exited(3)

@@ -267,12 +267,10 @@ fn hugetlb_memfd() -> Outcome {
         munmap(at, 2 * size)?;
         munmap(copy, size)?;
         check_eq!(pool.left()?, (2, 1));
-        let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        let hole = [fd as usize, punch as usize, 0, 2 * size, 0, 0];
-        call(libc::SYS_fallocate, hole)?;
+        file::fallocate(fd, file::PUNCH, 0, 2 * size)?;
         // What was a hole before keeps its reservation, until it has a page.
         check_eq!(pool.left()?, (3, 1));
-        call(libc::SYS_fallocate, [fd as usize, 0, 0, size, 0, 0])?;
+        file::fallocate(fd, 0, 0, size)?;
         check_eq!(pool.left()?, (2, 0));
         file::close(fd)?;
         check_eq!(pool.left()?, (3, 0));
@@ -284,10 +282,7 @@ fn hugetlb_memfd() -> Outcome {
 fn hugetlb_allocates() -> Outcome {
     of_each_size(2, |pool| {
         let (size, fd) = (pool.size, pool.memfd()?);
-        let allocate = |mode: i32, from: usize, len: usize| {
-            let arguments = [fd as usize, mode as usize, from, len, 0, 0];
-            call(libc::SYS_fallocate, arguments)
-        };
+        let allocate = |mode, from, len| file::fallocate(fd, mode, from, len);
         allocate(0, 0, 1)?;
         check_eq!(pool.left()?, (1, 0));
         // The size is not, although ftruncate(2) takes whole pages only.

@@ -1,6 +1,6 @@
 //! What a process maps and dies with, it leaves nothing of.
 use crate::hugetlb::{HUGE, Pool, SHARED_HUGE, of_each_size};
-use crate::leaks::{leaves_nothing, leaves_nothing_of, made, pages_of_memory};
+use crate::leaks::{leaves_nothing, leaves_nothing_of, pages_of_memory};
 use crate::pkeys::{key, with_key};
 use crate::shm;
 use userland::check_eq;
@@ -139,8 +139,7 @@ fn leaks_of_huge_pages() -> Outcome {
                 Ok(())
             }),
             ("fallocate", &|| {
-                let fd = pool.memfd()? as usize;
-                made(libc::SYS_fallocate, [fd, 0, 0, 1])?;
+                file::fallocate(pool.memfd()?, 0, 0, 1)?;
                 check_eq!(pool.left()?, (2, 0));
                 Ok(())
             }),

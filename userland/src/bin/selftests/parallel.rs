@@ -11,8 +11,8 @@ use userland::sys::mem::{
     self, ANON, PAGE, RW, byte, madvise, mincore, mmap, mprotect, mremap, munmap, store_bytes,
     word32,
 };
-use userland::sys::proc::futex;
-use userland::sys::{Errno, call, file, time};
+use userland::sys::proc::{self, futex};
+use userland::sys::{Errno, file, time};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -260,7 +260,7 @@ fn parallel_without_the_kernel_lock() -> Outcome {
             let waits = futex(word32(word), libc::FUTEX_WAIT, [1, 0, 0, 0]);
             check_err!(waits, EAGAIN);
             time::clock(libc::CLOCK_MONOTONIC)?;
-            call(libc::SYS_sched_yield, [0; 6])?;
+            proc::sched_yield();
             let _ = time::sleep(1);
         }
         munmap(word, PAGE)?;

@@ -2,7 +2,7 @@
 //! before stays done.
 use userland::harness::{Outcome, Stop};
 use userland::sys::mem::{ANON, PAGE, anon, copy_to, load, mmap, munmap, store};
-use userland::sys::{Errno, call, file};
+use userland::sys::{Errno, call, file, proc};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -351,7 +351,7 @@ fn pointer_taken_by_a_thread() -> Outcome {
     let (hear, tell) = file::pipe(0)?;
     let reader = std::thread::spawn(move || call(libc::SYS_read, [hear as usize, at, 8, 0, 0, 0]));
     for _ in 0..10 {
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     // Replaced rather than removed: nothing else may move in meanwhile.
     mmap(at, PAGE, libc::PROT_NONE, ANON | libc::MAP_FIXED, -1, 0)?;

@@ -93,7 +93,7 @@ fn threads_robust_list_of_a_killed() -> Outcome {
         }
     };
     while word.load(SeqCst) == 0 {
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     let owned = word.load(SeqCst);
     check_eq!(owned, owner as u32 | WAITERS);

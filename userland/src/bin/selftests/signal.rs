@@ -260,7 +260,7 @@ fn signal_child_ends() -> Outcome {
         proc::exit_now(3)
     };
     while sig::seen(libc::SIGCHLD) == 0 {
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     let last = sig::last();
     check_eq!(
@@ -314,7 +314,7 @@ fn signal_sender() -> Outcome {
         proc::exit_now(0)
     };
     while sig::seen(libc::SIGUSR1) == 0 {
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     // SI_USER is 0.
     check_eq!((sig::last().code, sig::last().pid), (0, child));

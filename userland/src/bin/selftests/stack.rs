@@ -116,8 +116,14 @@ fn stack_of_a_thread_has_no_huge_pages() -> Outcome {
         let at = mmap(0, 8 << 20, RW, ANON | map, -1, 0)?;
         let smaps = std::fs::read_to_string("/proc/self/smaps")?;
         munmap(at, 8 << 20)?;
+        // It may be a part of a larger area.
+        let is_it = |line: &&str| {
+            let ends = line.split(['-', ' ']).take(2);
+            let ends: Vec<_> = ends.map(|end| usize::from_str_radix(end, 16)).collect();
+            matches!(ends[..], [Ok(start), Ok(end)] if (start..end).contains(&at))
+        };
         let mut area = smaps.lines();
-        area.find(|line| line.starts_with(&format!("{at:08x}-")));
+        area.find(is_it);
         let flags = area.find_map(|line| line.strip_prefix("VmFlags:"));
         Ok(format!("{} ", flags.unwrap_or_default()))
     };

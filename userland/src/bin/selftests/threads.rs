@@ -40,7 +40,7 @@ fn until(all: usize, mut act: impl FnMut() -> Result<usize>) -> Outcome {
     let mut sum = 0;
     while sum < all {
         sum += act()?;
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     check_eq!(sum, all);
     Ok(())

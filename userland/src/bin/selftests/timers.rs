@@ -107,7 +107,7 @@ fn signal_keeps_float_registers() -> Outcome {
     let Fork::Parent(pid) = proc::fork()? else {
         for n in 0..2000 {
             userland::sys::fill_vectors(n);
-            let _ = call(libc::SYS_sched_yield, [0; 6]);
+            proc::sched_yield();
         }
         proc::exit_now(0)
     };
@@ -131,7 +131,7 @@ fn signal_to_a_busy_process() -> Outcome {
         }
     };
     while load(at) == 0 {
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        proc::sched_yield();
     }
     proc::kill(pid, libc::SIGTERM)?;
     check_eq!(proc::wait_for(pid)?, Status::Killed(libc::SIGTERM));

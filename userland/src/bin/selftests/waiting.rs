@@ -179,7 +179,7 @@ fn orphan_gets_a_new_parent() -> Outcome {
                 let _ = file::read(gone_read, &mut [0]);
                 // The end of its files comes before its children move: ask until they did.
                 while proc::getppid() == middle {
-                    let _ = call(libc::SYS_sched_yield, [0; 6]);
+                    proc::sched_yield();
                 }
                 let _ = file::write(tell, b"moved");
             }

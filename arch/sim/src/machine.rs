@@ -294,6 +294,7 @@ impl<F: PteFormat> Tlb for Sim<F> {
             };
             self.caches(self.id()).flush_range(asid, flush);
         }
+        self.note_widened(asid, range);
         needed
     }
     fn flush_asid(&self, asid: Asid) {

@@ -93,7 +93,7 @@ fn refused<F: PteFormat>(
 ) {
     let result = (0..calls).try_for_each(verb);
     assert_eq!(result, Err(Error::NoMem));
-    let min: u64 = w.mm.allocator().zones().iter().map(|z| z.marks.min).sum();
+    let min: u64 = w.mm.allocator().zones().iter().map(|z| z.marks().min).sum();
     let least = match leaves {
         Leaves::All => min,
         Leaves::Most => min - min / 4,
@@ -180,7 +180,7 @@ fn whole_leaves<F: PteFormat>() {
     let one = s.protect(page(3), PAGE_SIZE, Prot::READ);
     assert_eq!(one, Err(Error::NoMem));
     // Most of the quarter is gone already.
-    let min = w.mm.allocator().zones()[0].marks.min;
+    let min = w.mm.allocator().zones()[0].marks().min;
     let taken = w.mm.counts().free - (min - min / 4) - leaves / 2;
     let kernels: Vec<_> = (0..taken)
         .filter_map(|_| w.mm.alloc_kernel(Order(0)))

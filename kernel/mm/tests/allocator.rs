@@ -183,7 +183,7 @@ fn high_memory_goes_first_and_the_kernel_gets_every_frame() {
 #[test]
 fn users_leave_the_reserve_and_cannot_take_what_is_given_back_to_it() {
     let w = World::plain(16384);
-    let marks = w.frames.zones()[0].marks;
+    let marks = w.frames.zones()[0].marks();
     assert!(marks.min == 256 && marks.min < marks.low && marks.low < marks.high);
     let mut held: Vec<Pfn> = std::iter::from_fn(|| w.user(0)).collect();
     assert_eq!(w.frames.counts().free, marks.min, "users stop at the mark");

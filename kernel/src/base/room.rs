@@ -12,7 +12,7 @@ const MOST: u64 = 512;
 /// Frames below a mark of every zone, together.
 fn below(mark: impl Fn(&Marks) -> u64) -> u64 {
     let zones = mm().allocator().zones();
-    zones.iter().map(|zone| mark(&zone.marks)).sum()
+    zones.iter().map(|zone| mark(&zone.marks())).sum()
 }
 
 /// Frames that are left for the kernel's own needs: half of what user memory leaves, 2 MiB at the

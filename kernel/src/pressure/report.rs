@@ -44,7 +44,7 @@ pub fn shortage(task: &Arc<Task>, total: u64) {
 
 /// A zone's marks, and its free blocks by size: `DMA32: 3*4kB 1*8kB ... = 20kB`.
 fn zone(zone: &Zone) {
-    let (marks, name) = (zone.marks, zone.name);
+    let (marks, name) = (zone.marks(), zone.name);
     log::warn!(
         "{name} free:{}kB min:{}kB low:{}kB high:{}kB managed:{}kB",
         kb(zone.look(|buddy| buddy.free_frames())),

@@ -4,7 +4,7 @@ use super::complain;
 use crate::machine::Sim;
 use crate::shadow::{RIGHTS, Shadow, Slot, USED, What};
 use mm::addr::{PAGE_SHIFT, Pfn, VirtAddr, VirtRange};
-use mm::arch::{Attrs, Entry, Level, PteFormat, TABLE_ENTRIES};
+use mm::arch::{Asid, Attrs, Entry, Level, PteFormat, TABLE_ENTRIES};
 use mm::fault::Access;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -199,6 +199,28 @@ impl<F: PteFormat> Sim<F> {
             }
         }
         Ok(())
+    }
+
+    /// Entries of a tag in `range` have gained rights: a CPU that holds one from before reaches the
+    /// same memory by it, and faults where it may not. Whatever goes there later is recorded anew.
+    pub(crate) fn note_widened(&self, asid: Asid, range: VirtRange) {
+        let mut shadow = self.shadow();
+        let Shadow { roots, stale, .. } = &mut *shadow;
+        stale.widened(range, |slot, pfn, attrs| {
+            let Entry::Leaf {
+                pfn: now,
+                attrs: has,
+            } = self.lookup(slot.root, slot)
+            else {
+                return false;
+            };
+            let alike = Attrs::CONTIG | Attrs::KEY;
+            roots[&slot.root].asid == asid
+                && now == pfn
+                && (has & alike) == (attrs & alike)
+                && !has.contains(Attrs::NO_ACCESS)
+                && has.contains(attrs & RIGHTS)
+        });
     }
 
     /// The entry of a slot, or the one above it at which the walk ends.

@@ -2,7 +2,7 @@
 
 use super::{Slot, What};
 use crate::tlb::Flush;
-use mm::addr::Pfn;
+use mm::addr::{Pfn, VirtRange};
 use mm::arch::{Attrs, Level};
 use std::collections::{BTreeMap, HashSet};
 
@@ -164,6 +164,22 @@ impl Stale {
             if of(slot.root) && flush.hits(slot.va(), slot.level.bytes()) {
                 let stays = |h: &Held| matches!(h.what, What::Table(..)) && !flush.tables;
                 held.retain(|h| h.since >= before || stays(h));
+            }
+            !held.is_empty()
+        });
+    }
+    /// Drops those leaves in `range` that `does_no_harm`.
+    pub(crate) fn widened(
+        &mut self,
+        range: VirtRange,
+        does_no_harm: impl Fn(Slot, Pfn, Attrs) -> bool,
+    ) {
+        self.0.retain(|slot, held| {
+            if slot.va() < range.end && slot.va() + slot.level.bytes() > range.start {
+                held.retain(|h| match h.what {
+                    What::Leaf(pfn, attrs) => !does_no_harm(*slot, pfn, attrs),
+                    _ => true,
+                });
             }
             !held.is_empty()
         });

@@ -63,7 +63,7 @@ impl<F: PteFormat> Bench<F> {
     fn take_all_but(&self, edge: Pfn) -> Vec<Pfn> {
         let mm = &self.world.mm;
         let zones = mm.allocator().zones().iter();
-        let kept: u64 = zones.map(|zone| zone.marks.min).sum();
+        let kept: u64 = zones.map(|zone| zone.marks().min).sum();
         let mut all: Vec<Pfn> = std::iter::from_fn(|| mm.alloc_kernel(Order(0))).collect();
         all.sort_by_key(|pfn| pfn.0.abs_diff(edge.0));
         let left = all.len().min((kept + NEAR) as usize);

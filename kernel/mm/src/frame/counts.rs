@@ -38,6 +38,19 @@ impl Allocator {
     pub fn has_free_frames(&self, frames: u64) -> bool {
         self.free_in_zones() >= frames || self.free_frames() >= frames
     }
+    /// Free frames that user memory leaves alone: the lowest watermarks of all zones.
+    pub fn min_free(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.marks().min).sum()
+    }
+    /// Changes that number, which is shared out by the sizes of the zones.
+    pub fn set_min_free(&self, frames: u64) {
+        let mut left = (frames, self.total);
+        for zone in &self.zones {
+            let share = left.0 * zone.managed / left.1.max(1);
+            zone.set_min(share);
+            left = (left.0 - share, left.1 - zone.managed);
+        }
+    }
     /// Frames by use. Exact while nothing is allocated or freed.
     pub fn counts(&self) -> AllocatorCounts {
         let mut counts = AllocatorCounts {

@@ -48,15 +48,18 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// For a zone of `managed` frames. As Linux's min_free_kbytes, the lowest is the square root of
-    /// 16 times its size in kB, at most 4 MiB: enough for the heap to grow and the kernel to clean
-    /// up when users took the rest. Below 16 MiB, where that would be a large part, it is 1/256.
-    /// The distances are Linux's, too: a quarter and a half more.
-    fn new(managed: u64) -> Marks {
-        let min = match managed {
+    /// The lowest for a zone of `managed` frames, at boot. As Linux's min_free_kbytes it is the
+    /// square root of 16 times its size in kB, at most 4 MiB: enough for the heap to grow and the
+    /// kernel to clean up when users took the rest. Below 16 MiB, where that would be a large part,
+    /// it is 1/256.
+    fn lowest(managed: u64) -> u64 {
+        match managed {
             0..4096 => managed / 256,
             _ => (2 * managed.isqrt()).min(1024),
-        };
+        }
+    }
+    /// Those above the lowest. The distances are Linux's, too: a quarter and a half more.
+    fn above(min: u64) -> Marks {
         Marks {
             min,
             low: min + min / 4,
@@ -73,8 +76,8 @@ pub struct Zone {
     pub span: PfnRange,
     /// The frames it was given.
     pub managed: u64,
-    /// The watermarks.
-    pub marks: Marks,
+    /// The lowest watermark ([`Zone::marks`]).
+    min: AtomicU64,
     /// Free frames fell below the low mark and did not yet rise above the high one.
     tight: AtomicBool,
     /// Free frames of the buddy lists, for readers without the lock.
@@ -94,11 +97,24 @@ impl Zone {
             name,
             span,
             managed,
-            marks: Marks::new(managed),
+            min: AtomicU64::new(Marks::lowest(managed)),
             tight: AtomicBool::new(false),
             free: AtomicU64::new(managed),
             buddy: Lock::new(buddy),
         }
+    }
+
+    /// The watermarks.
+    #[inline]
+    pub fn marks(&self) -> Marks {
+        // Relaxed: a number that stands for itself.
+        Marks::above(self.min.load(Ordering::Relaxed))
+    }
+    /// Changes them: `min` is the lowest, in frames.
+    pub(super) fn set_min(&self, min: u64) {
+        let buddy = self.buddy.lock();
+        self.min.store(min, Ordering::Relaxed);
+        self.note(&buddy);
     }
 
     /// Whether free memory fell below the low mark and is not yet above the high one.
@@ -165,7 +181,7 @@ impl Zone {
     /// Free frames that `reserve` may take.
     #[inline]
     fn available(&self, buddy: &Buddy, reserve: Reserve) -> u64 {
-        let min = self.marks.min;
+        let min = self.marks().min;
         let kept = match reserve {
             Reserve::User => min,
             Reserve::GivingBack => min - min / 4,
@@ -179,10 +195,11 @@ impl Zone {
     #[inline]
     pub(super) fn note(&self, buddy: &Buddy) {
         self.free.store(buddy.free_frames(), Ordering::Relaxed);
+        let marks = self.marks();
         let mark = if self.is_tight() {
-            self.marks.high
+            marks.high
         } else {
-            self.marks.low
+            marks.low
         };
         self.tight
             .store(buddy.free_frames() < mark, Ordering::Relaxed);

@@ -90,7 +90,7 @@ pub fn zoneinfo(out: &mut Text) -> Result {
 }
 
 fn zone_text(out: &mut Text, zone: &Zone) {
-    let (free, marks, span) = (zone.look(|b| b.free_frames()), zone.marks, zone.span);
+    let (free, marks, span) = (zone.look(|b| b.free_frames()), zone.marks(), zone.span);
     out.put(format_args!("Node 0, zone {:>8}\n", zone.name));
     out.put(format_args!("  pages free     {free}\n"));
     for (name, value) in [

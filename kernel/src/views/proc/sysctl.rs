@@ -16,6 +16,7 @@ use crate::syscall::system::{self, RELEASE, VERSION};
 use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};
 use core::sync::atomic::{AtomicI64, Ordering};
+use mm::addr::PAGE_SIZE;
 use mm::hugetlb::DEFAULT;
 use mm::{MMAP_MIN_ADDR, Overcommit, Policy};
 
@@ -53,10 +54,25 @@ fn virtual_memory(tree: &Tree) {
         &ENABLE_SOFT_OFFLINE,
         0..=1,
     );
-    constant(tree, "sys/vm/min_free_kbytes", 4096);
+    tree.knob(
+        "sys/vm/min_free_kbytes",
+        |out| out.is(kbytes(mm().allocator().min_free())),
+        |text| {
+            // With more there would be little left for programs.
+            let most = kbytes(mm().allocator().counts().total) / 2;
+            let number = parse(text, &(0..=most as i64))?;
+            mm().allocator().set_min_free(number as u64 / kbytes(1));
+            Ok(())
+        },
+    );
     constant(tree, "sys/vm/unprivileged_userfaultfd", 0);
     // Nothing is cached that could be dropped.
     action(tree, "sys/vm/drop_caches", 1..=4);
+}
+
+/// The size of so many frames, in kB.
+fn kbytes(frames: u64) -> u64 {
+    frames * (PAGE_SIZE / 1024)
 }
 
 /// How much may be promised, and in how many areas.
@@ -133,6 +149,8 @@ fn hugetlb(tree: &Tree) {
 
 fn kernel(tree: &Tree) {
     constant(tree, "sys/kernel/ostype", "Linux");
+    // Nothing goes on after a fault of the kernel.
+    constant(tree, "sys/kernel/tainted", 0);
     constant(tree, "sys/kernel/osrelease", RELEASE);
     constant(tree, "sys/kernel/version", VERSION);
     constant(tree, "sys/kernel/domainname", "(none)");

@@ -16,6 +16,7 @@ userland::tests![
     promises_without_a_limit,
     promises_limit_is_set_in_two_ways,
     promises_of_areas,
+    promises_of_free_memory,
     promises_of_locked_memory,
 ];
 
@@ -214,6 +215,32 @@ fn promises_of_areas() -> Outcome {
     drop(setting);
     every(2 * made + 1)?;
     Ok(munmap(at, PAGES * PAGE)?)
+}
+
+/// What is kept free is shared out to the zones, and less than half of memory.
+fn promises_of_free_memory() -> Outcome {
+    if !counters::on_quire() {
+        return skip("changes what the machine keeps free");
+    }
+    let kept = || -> std::result::Result<usize, Stop> {
+        let zones = std::fs::read_to_string("/proc/zoneinfo")?;
+        let marks = zones
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("min "));
+        Ok(marks
+            .filter_map(|mark| mark.trim().parse::<usize>().ok())
+            .sum::<usize>()
+            * 4)
+    };
+    let (before, half) = (kept()?, figure("MemTotal")? / 2048);
+    let setting = set("min_free_kbytes", 2 * before)?;
+    check_eq!(kept()?, 2 * before);
+    let file = "/proc/sys/vm/min_free_kbytes";
+    check!(std::fs::write(file, (half + 64 * 1024).to_string()).is_err());
+    check_eq!(kept()?, 2 * before);
+    drop(setting);
+    check_eq!(kept()?, before);
+    Ok(())
 }
 
 /// Root may lock more than RLIMIT_MEMLOCK (CAP_IPC_LOCK), and others not.

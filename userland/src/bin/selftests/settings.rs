@@ -42,6 +42,7 @@ const SETTINGS: &[(&str, Shown)] = &[
     ("vm/drop_caches", NotAtAll),
     ("vm/enable_soft_offline", By("hwpoison_refuses")),
     ("vm/max_map_count", By("promises_of_areas")),
+    ("vm/min_free_kbytes", By("promises_of_free_memory")),
     ("/nr_hugepages*", By("hugetlb_figures")),
     ("/nr_overcommit_hugepages", By("settings_of_surplus_pages")),
     ("vm/overcommit_memory", By("promises_without_a_limit")),

@@ -78,9 +78,9 @@ pub fn ftruncate(fd: i32, len: i64) -> Result<()> {
 pub const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
 /// fallocate(2).
-pub fn fallocate(fd: i32, mode: i32, from: usize, len: usize) -> Result<()> {
+pub fn fallocate(fd: i32, mode: i32, from: usize, len: usize) -> Result<usize> {
     let arguments = [fd as usize, mode as usize, from, len, 0, 0];
-    call(libc::SYS_fallocate, arguments).map(|_| ())
+    call(libc::SYS_fallocate, arguments)
 }
 
 /// dup(2).

@@ -12,7 +12,7 @@ use crate::manager::{Mm, SpaceId};
 use crate::space::{Inner, Locked, Reading, Rss};
 use crate::stat::Event;
 use crate::table::Cursor;
-use crate::thp::PMD_ORDER;
+use crate::thp::{PMD_ORDER, policy::block};
 use crate::tlb::Gather;
 use crate::vma::Vma;
 use arrayvec::ArrayVec;
@@ -75,7 +75,7 @@ fn copy_run<M: Machine>(
         return 0;
     }
     let (mm, first) = (cursor.mm(), cursor.va());
-    let end = end.min(crate::thp::policy::block(first, PMD_ORDER).end);
+    let end = end.min(block(first, PMD_ORDER).end);
     let pages = (first.0..end.0).step_by(PAGE_SIZE as usize).map(VirtAddr);
     let mut copies = ArrayVec::<Folio, RUN>::new();
     for va in pages.clone().take(RUN) {
@@ -116,8 +116,8 @@ fn copy<M: Machine>(mm: &Mm<M>, id: &SpaceId, cursor: &Cursor<'_, M>) -> Option<
         return Folio::anon(mm).ok();
     }
     mm.frames().single(leaf.pfn)?;
-    let block = mm.frames().folio(leaf.pfn);
-    let alone = mm.owns_block(&id.owner, &leaf, &block) || mm.pinned_by(leaf.pfn, &id.owner);
+    let folio = mm.frames().folio(leaf.pfn);
+    let alone = mm.owns_block(&id.owner, &leaf, &folio) || mm.pinned_by(leaf.pfn, &id.owner);
     (!alone)
         .then(|| Folio::copy_of(mm, leaf.pfn).ok())
         .flatten()

@@ -61,7 +61,7 @@ impl File {
         Ok(())
     }
     fn allocate(&self, mode: i32) -> Result<()> {
-        fallocate(self.fd, mode, 0, LEN)
+        fallocate(self.fd, mode, 0, LEN).map(drop)
     }
     /// Maps the file for as long as `f` runs.
     fn mapped(&self, flags: i32, f: impl FnOnce(usize) -> Result<()>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! What test harnesses ask for: vmsplice(2), socketpair(2), pidfd_open(2) with poll(2) and
-//! waitid(2), getdents64(2), file::fallocate(2).
+//! waitid(2), getdents64(2), fallocate(2).
 use userland::harness::{Outcome, Stop, in_child, need};
 use userland::sys::mem::{PAGE, anon, copy_to, mmap};
 use userland::sys::proc::{self, Fork, Status};

@@ -5,7 +5,7 @@ mod anon;
 mod beside;
 mod beside_huge;
 mod claim;
-mod copy_run;
+mod copy_ahead;
 mod cow;
 mod file;
 mod file_large;

@@ -67,7 +67,7 @@ impl<M: Machine> AddressSpace<M> {
                     continue;
                 }
                 Found::Less => {
-                    let copied = reading.copy_run(vma, at, end);
+                    let copied = reading.copy_ahead(vma, at, end);
                     budget.take(COPIED * copied.max(1) as u32);
                     if copied > 0 {
                         at += copied * PAGE_SIZE;
@@ -123,7 +123,7 @@ impl<M: Machine> AddressSpace<M> {
                         continue;
                     }
                     Found::Less => {
-                        let copied = inner.copy_run(at, end);
+                        let copied = inner.copy_ahead(at, end);
                         budget.take(COPIED * copied.max(1) as u32);
                         if copied > 0 {
                             at += copied * PAGE_SIZE;

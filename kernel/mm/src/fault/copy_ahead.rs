@@ -23,7 +23,7 @@ const RUN: usize = 16;
 impl<M: Machine> Reading<'_, M> {
     /// Copies the private pages at `at`, before `end`, that are mapped read-only and may be
     /// written; returns how many. 0: the first one takes an ordinary fault.
-    pub(super) fn copy_run(&self, vma: &Vma<M>, at: VirtAddr, end: VirtAddr) -> u64 {
+    pub(super) fn copy_ahead(&self, vma: &Vma<M>, at: VirtAddr, end: VirtAddr) -> u64 {
         if !may_run(vma) {
             return 0;
         }
@@ -33,15 +33,15 @@ impl<M: Machine> Reading<'_, M> {
             return 0;
         };
         let mut rss = Rss::default();
-        let pages = copy_run(&self.space.id, vma, &mut cursor, end, &mut rss);
+        let pages = copy_ahead(&self.space.id, vma, &mut cursor, end, &mut rss);
         self.add_anon(rss.anon);
         pages
     }
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// [`Reading::copy_run`], as the writer.
-    pub(super) fn copy_run(&mut self, at: VirtAddr, end: VirtAddr) -> u64 {
+    /// [`Reading::copy_ahead`], as the writer.
+    pub(super) fn copy_ahead(&mut self, at: VirtAddr, end: VirtAddr) -> u64 {
         let space = self.space;
         let Inner {
             vmas, table, rss, ..
@@ -54,7 +54,7 @@ impl<M: Machine> Locked<'_, M> {
             return 0;
         };
         let mut cursor = Cursor::new(&space.mm, table, at);
-        copy_run(&space.id, vma, &mut cursor, end, rss)
+        copy_ahead(&space.id, vma, &mut cursor, end, rss)
     }
 }
 
@@ -64,7 +64,7 @@ fn may_run<M: Machine>(vma: &Vma<M>) -> bool {
 }
 
 /// The table of the cursor is locked.
-fn copy_run<M: Machine>(
+fn copy_ahead<M: Machine>(
     id: &SpaceId,
     vma: &Vma<M>,
     cursor: &mut Cursor<'_, M>,

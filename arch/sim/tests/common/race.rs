@@ -6,9 +6,16 @@ use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::sync::rank;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// One race at a time: the waits that tell when to begin are counted for the whole program.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A mutant's race ends by a panic.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Unmaps an area, and lets CPU 1 write right at the flush, or as soon as the lock lets it.
 pub fn write_at_the_flush<F: PteFormat>(
@@ -17,6 +24,7 @@ pub fn write_at_the_flush<F: PteFormat>(
     at: VirtAddr,
     (first, pages): (VirtAddr, u64),
 ) {
+    let _alone = alone();
     let (w, p) = (world.clone(), process.clone());
     let (begin, begun) = channel();
     // With the space's lock.
@@ -57,6 +65,7 @@ pub fn read_while_emptied<F: PteFormat>(
     at: VirtAddr,
     (first, pages): (VirtAddr, u64),
 ) -> Result<u8, Resolution> {
+    let _alone = alone();
     let waits = || Contention::of(rank::NODE).waits;
     let before = waits();
     let (begin, begun) = channel();

@@ -55,6 +55,12 @@ pub enum Trap {
     Breakpoint,
     /// SIGTRAP TRAP_TRACE.
     SingleStep,
+    /// SIGTRAP TRAP_HWBKPT: a breakpoint or watchpoint of the CPU.
+    HardwareBreak {
+        /// The instruction of a breakpoint; what was accessed (aarch64), or the next instruction
+        /// (x86_64), for a watchpoint.
+        addr: VirtAddr,
+    },
     /// SIGBUS BUS_ADRALN (alignment, stack or pc misaligned).
     Alignment {
         /// The address that was used: of the data, the stack pointer or the pc; 0 when the CPU does
@@ -84,6 +90,26 @@ pub struct SignalFrame<'a> {
     pub stack: Option<u64>,
     /// Fault address for the mcontext (cr2 / fault_address), 0 otherwise.
     pub fault_addr: u64,
+}
+
+/// Where a thread stops for its tracer, which decides what its registers tell of a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopAt {
+    /// At the begin or the end of a system call, or within one.
+    Call,
+    /// After a call that is to be repeated: the error that the kernel has for it (ERESTARTSYS ...).
+    Interrupted(u16),
+    /// Elsewhere.
+    Elsewhere,
+}
+
+/// Why registers do not take a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// EIO: a privileged value, or no such register.
+    Io,
+    /// EINVAL: the bytes make no sense.
+    Invalid,
 }
 
 // Defined in the kernel (`kernel/src/entry/boot.rs`).

@@ -12,6 +12,7 @@ use crate::base::uaccess;
 use crate::entry::panic;
 use crate::process::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::process::task::{self, Start, Task, Work};
+use crate::process::trace::{self, StopKind};
 use crate::process::userfault::{self, Answer, Mode};
 use crate::sched::{Entry, kernel_lock, timers};
 use crate::{fs, pressure, sched, syscall};
@@ -97,6 +98,9 @@ fn run_on<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
         if special.is_empty() {
             turn::<SHARED>(task, user);
         } else if special.contains(Work::EXIT) {
+            if special.contains(Work::TRACED) {
+                kernel_lock::with(|| trace::at_exit(task, user));
+            }
             return;
         } else {
             watched_turn(task, user);
@@ -136,7 +140,10 @@ fn turn<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
 #[cold]
 fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
     kernel_lock::leave();
-    let trap = user.run();
+    let trap = match task.sched.work().contains(Work::TRACED) {
+        true => user.run_traced(trace::steps(task)),
+        false => user.run(),
+    };
     task.sched.times.leave_user();
     let heap_fails = task.sched.work().contains(Work::HEAP_FAILS);
     if heap_fails {
@@ -158,21 +165,24 @@ fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
 
 /// A system call between two stops for a tracer.
 fn watched_call(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
-    let stop = || {
+    let stop = |user: &mut UserContext, kind| {
         // After exit(2) there is no end of the call.
         if task.sched.work() & (Work::TRACED | Work::EXIT) == Work::TRACED {
-            signal::at_system_call(task);
+            trace::at_call(task, user, kind);
         }
     };
-    stop();
-    let interrupted = match syscall::quick(task, user.syscall_number()) {
+    stop(user, StopKind::CallEntry);
+    let number = user.syscall_number();
+    let interrupted = match syscall::quick(task, number) {
         Some(value) => {
             user.set_return(value);
             None
         }
+        // Its tracer has it call nothing.
+        None if number as i32 == -1 => None,
         None => syscall::enter(task, user),
     };
-    stop();
+    stop(user, StopKind::CallExit);
     interrupted
 }
 
@@ -352,6 +362,7 @@ fn fault_info(trap: Trap, user: &UserContext) -> SigInfo {
         Trap::FloatingPoint(code) => SigInfo::fault(SIGFPE, code as u32, pc),
         Trap::Breakpoint => breakpoint(pc),
         Trap::SingleStep => SigInfo::fault(SIGTRAP, abi::TRAP_TRACE, pc),
+        Trap::HardwareBreak { addr } => SigInfo::fault(SIGTRAP, abi::TRAP_HWBKPT, addr.0),
         Trap::Alignment { addr } => SigInfo::fault(SIGBUS, abi::BUS_ADRALN, addr.0),
         // x86: segment not present, stack fault (a non-canonical stack pointer).
         Trap::Other(11 | 12) => SigInfo::kernel(SIGBUS),

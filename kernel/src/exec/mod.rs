@@ -37,8 +37,8 @@ use crate::base::cmdline;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Space, mm};
 use crate::fs::{self, ExecFile, FsContext};
-use crate::process::task::{self, AltStack, Image, Process, Resource, ResourceLimits, Task};
-use crate::process::{robust, signal};
+use crate::process::task::{self, AltStack, Image, Process, Resource, ResourceLimits, Task, Work};
+use crate::process::{robust, signal, trace};
 use crate::sched;
 use alloc::format;
 use alloc::string::String;
@@ -204,6 +204,7 @@ pub fn execve(
         false => None,
     };
     drop(files);
+    let former = task.tid();
     task::kill_other_threads(task)?;
     *user = UserContext::new(ready.pc, ready.sp);
     if let Some(files) = own_files {
@@ -211,6 +212,9 @@ pub fn execve(
     }
     change_over(task, ready, path);
     mm().machine().cpu().reset_keys();
+    if task.sched.work().contains(Work::TRACED) {
+        trace::at_exec(task, user, former);
+    }
     Ok(0)
 }
 
@@ -233,7 +237,6 @@ fn change_over(task: &Arc<Task>, ready: NewProgram, path: &[u8]) {
     task.clear_child_tid.store(0, Relaxed);
     task.set_comm(path.rsplit(|b| *b == b'/').next().unwrap_or_default());
     task.files().close_on_exec();
-    signal::after_exec(task);
     signal::recalculate(task);
     if let Some(done) = task.vfork_done.lock().take() {
         done.complete();

@@ -11,4 +11,5 @@ pub mod shm;
 pub mod signal;
 pub mod signalfd;
 pub mod task;
+pub mod trace;
 pub mod userfault;

@@ -17,6 +17,7 @@ pub mod real_mode;
 pub mod segments;
 pub mod sig;
 pub mod time;
+pub mod trace;
 pub mod tty;
 
 use std::fmt;

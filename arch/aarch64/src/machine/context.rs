@@ -1,8 +1,10 @@
 //! The user-mode state of a thread; entering user mode and returning.
 
+use super::debug::Breakpoints;
 use super::esr::{self, Class};
 use super::frame::UserFrame;
 use super::{entry, features, fp, interrupts, regs, uaccess};
+use alloc::boxed::Box;
 use arch_boot::trap::{Trap, kernel_trap};
 use mm::addr::VirtAddr;
 
@@ -18,6 +20,12 @@ pub struct UserContext {
     first_argument: u64,
     /// The thread's FP/SIMD registers and TPIDR_EL0.
     pub(crate) fp: fp::State,
+    /// Set by a tracer; a copy for a new thread has none.
+    pub(crate) breakpoints: Option<Box<Breakpoints>>,
+    /// At a stop for a tracer: it is in a system call, which the tracer may replace.
+    pub(crate) in_call: bool,
+    /// The pc of an interrupted call that is to be repeated after the stop.
+    pub(crate) repeated_at: u64,
 }
 
 /// PSTATE bits that user mode may set: NZCV, DIT, SSBS, TCO, BTYPE.
@@ -32,6 +40,9 @@ impl UserContext {
             frame: UserFrame::new(pc, sp),
             first_argument: 0,
             fp: fp::State::new(),
+            breakpoints: None,
+            in_call: false,
+            repeated_at: 0,
         }
     }
     /// Enters user mode and returns the reason why it was left. Interrupts are off before and
@@ -83,7 +94,13 @@ impl UserContext {
                 addr: VirtAddr(self.frame.sp),
             },
             Class::FLOATING_POINT => Trap::FloatingPoint(esr::fpe_code(reason)),
-            Class::BRK | Class::HW_BREAKPOINT_USER => Trap::Breakpoint,
+            Class::BRK => Trap::Breakpoint,
+            Class::HW_BREAKPOINT_USER => Trap::HardwareBreak {
+                addr: VirtAddr(self.frame.pc),
+            },
+            Class::WATCHPOINT_USER => Trap::HardwareBreak {
+                addr: fault_address(),
+            },
             Class::STEP_USER => Trap::SingleStep,
             // Vector extensions that the kernel does not announce, pointer authentication, branch
             // targets, illegal state.
@@ -178,8 +195,12 @@ fn fault_address() -> VirtAddr {
 impl Clone for UserContext {
     fn clone(&self) -> Self {
         Self {
+            frame: self.frame,
+            first_argument: self.first_argument,
             fp: self.fp.clone(),
-            ..*self
+            breakpoints: None,
+            in_call: false,
+            repeated_at: 0,
         }
     }
 }

@@ -21,6 +21,7 @@ impl Class {
     pub(crate) const FLOATING_POINT: u64 = 0x2c;
     pub(crate) const HW_BREAKPOINT_USER: u64 = 0x30;
     pub(crate) const STEP_USER: u64 = 0x32;
+    pub(crate) const WATCHPOINT_USER: u64 = 0x34;
     pub(crate) const BRK: u64 = 0x3c;
 }
 

@@ -103,9 +103,13 @@ impl State {
     }
     /// Replaces the registers; TPIDR_EL0 stays.
     pub(crate) fn set_registers(&mut self, fpsr: u32, fpcr: u32, v: [u128; 32]) {
+        self.detach();
+        (self.fpsr, self.fpcr, self.v) = (fpsr.into(), fpcr.into(), v);
+    }
+    /// Makes memory the only copy.
+    pub(crate) fn detach(&mut self) {
         self.save();
         self.disown();
-        (self.fpsr, self.fpcr, self.v) = (fpsr.into(), fpcr.into(), v);
     }
     /// Gives up ownership of the CPU's registers.
     fn disown(&self) {

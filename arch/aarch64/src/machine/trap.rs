@@ -4,8 +4,9 @@
 use super::{entry, percpu, regs};
 
 pub use super::context::UserContext;
+pub use super::debug::Breakpoints;
 pub use super::sigframe::{SIGRETURN_CODE, SIGRETURN_PAGE, min_signal_stack};
-pub use arch_boot::trap::{Irq, SignalFrame, Trap};
+pub use arch_boot::trap::{Irq, Refused, SignalFrame, StopAt, Trap};
 
 /// Loads the per-CPU pointer and the vectors, before anything can go wrong.
 pub(crate) fn init_early() {

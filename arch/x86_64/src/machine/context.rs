@@ -1,5 +1,6 @@
 //! The user-mode state of a thread; entering user mode and returning.
 
+use super::debug::{self, Breakpoints};
 use super::entry;
 use super::fp::{self, FpArea};
 use super::frame::{ALWAYS_RFLAGS, CHANGED, SYSCALL, TrapFrame};
@@ -7,6 +8,7 @@ use super::interrupts;
 use super::page_fault::{PAGE_FAULT, access_of};
 use super::selectors::{USER_CODE, USER_DATA};
 use crate::pte::Format;
+use alloc::boxed::Box;
 use arch_boot::trap::Trap;
 use core::arch::asm;
 use mm::addr::VirtAddr;
@@ -19,11 +21,22 @@ use x86_64::registers::rflags::RFlags;
 ///
 /// FP and segment registers stay in the CPU while other kernel code runs; [`FpArea`] holds them
 /// otherwise.
-#[derive(Clone)]
 #[repr(C)]
 pub struct UserContext {
     pub(crate) frame: TrapFrame,
     pub(crate) fp: FpArea,
+    /// Set by a tracer; a copy for a new thread has none.
+    pub(crate) breakpoints: Option<Box<Breakpoints>>,
+}
+
+impl Clone for UserContext {
+    fn clone(&self) -> Self {
+        UserContext {
+            frame: self.frame,
+            fp: self.fp.clone(),
+            breakpoints: None,
+        }
+    }
 }
 
 impl UserContext {
@@ -41,6 +54,7 @@ impl UserContext {
         UserContext {
             frame,
             fp: FpArea::new(),
+            breakpoints: None,
         }
     }
 
@@ -117,14 +131,7 @@ impl UserContext {
     fn exception(&mut self) -> Trap {
         match self.frame.vector {
             0 => Trap::DivideError,
-            1 => {
-                // SAFETY: clears the sticky status bits; 0xffff_0ff0 is the register's idle value
-                // (SDM Vol 3, 18.2.3).
-                unsafe {
-                    asm!("mov dr6, {}", in(reg) 0xffff_0ff0_u64, options(nostack, preserves_flags))
-                };
-                Trap::SingleStep
-            }
+            1 => debug::trap(self),
             3 => Trap::Breakpoint,
             6 => Trap::IllegalInstruction,
             13 => Trap::GeneralProtection,

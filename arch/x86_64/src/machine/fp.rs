@@ -238,7 +238,8 @@ impl FpArea {
         unsafe { *self.saved_segments() }
     }
 
-    fn set_segments(&self, segments: Segments) {
+    /// Replaces the segment registers.
+    pub fn set_segments(&self, segments: Segments) {
         if self.is_live() {
             segments.load();
         } else {

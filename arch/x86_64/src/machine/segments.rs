@@ -100,6 +100,29 @@ impl Segments {
         write_bases(self.fs_base, self.gs_base);
     }
 
+    /// DS, ES, FS and GS with the bases of the last two; `None` when user mode could not load them.
+    pub fn of(selectors: [u64; 4], fs_base: u64, gs_base: u64) -> Option<Self> {
+        let valid = |selector: &u64| {
+            let number = u16::try_from(*selector);
+            number.is_ok_and(|n| n == 0 || loadable(n).0 == n)
+        };
+        if !selectors.iter().all(valid) {
+            return None;
+        }
+        let [ds, es, fs, gs] = selectors.map(|selector| selector as u16);
+        Some(Segments {
+            selectors: Selectors { ds, es, fs, gs },
+            fs_base: UserBase::new(fs_base)?.0,
+            gs_base: UserBase::new(gs_base)?.0,
+        })
+    }
+
+    /// What DS, ES, FS and GS select.
+    pub fn selectors(&self) -> [u16; 4] {
+        let Selectors { ds, es, fs, gs } = self.selectors;
+        [ds, es, fs, gs]
+    }
+
     /// FS and GS base.
     pub fn bases(&self) -> (u64, u64) {
         (self.fs_base, self.gs_base)

@@ -2,8 +2,9 @@
 //! it was left.
 
 pub use super::context::UserContext;
+pub use super::debug::Breakpoints;
 pub use super::sigframe::min_signal_stack;
-pub use arch_boot::trap::{Irq, SignalFrame, Trap};
+pub use arch_boot::trap::{Irq, Refused, SignalFrame, StopAt, Trap};
 
 use super::{entry, features, selectors};
 use x86_64::registers::control::{Cr4, Cr4Flags, Efer, EferFlags};

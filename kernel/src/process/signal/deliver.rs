@@ -3,6 +3,7 @@
 use super::*;
 use crate::arch::trap::{SignalFrame, UserContext};
 use crate::process::task::{self, AltStack};
+use crate::process::trace;
 use crate::sched::kernel_lock;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -13,13 +14,16 @@ pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option
     debug_assert!(kernel_lock::is_mine());
     loop {
         if task.process().is_ending_for(task) {
-            task::exit_thread(task, 0);
+            task::exit_thread(task, task.process().group_exit().unwrap_or(0));
             return;
         }
-        stop::stay_stopped(task);
+        stop::stay_stopped(task, user, &mut interrupted);
+        if task.sched.work().contains(Work::TRACED) {
+            trace::at_interrupt(task, user, &mut interrupted);
+        }
         let Some(mut info) = take(task) else { break };
         if task.sched.work().contains(Work::TRACED) {
-            match trace::at_signal(task, info) {
+            match trace::at_signal(task, user, &mut interrupted, info) {
                 Some(chosen) => info = chosen,
                 None => continue,
             }
@@ -32,6 +36,9 @@ pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option
                     end_system_call(task, user, why, &action);
                 }
                 enter_handler(task, user, &info, &action);
+                if task.sched.work().contains(Work::TRACED) {
+                    trace::at_handler(task, user);
+                }
             }
             Disposition::Default if task.process().survives(&action) => {}
             Disposition::Default => default_action(task, user, &info),

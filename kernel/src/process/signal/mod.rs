@@ -4,7 +4,6 @@ mod action;
 mod deliver;
 mod send;
 mod stop;
-mod trace;
 
 pub use action::Handlers;
 pub use deliver::{deliver, sigreturn};
@@ -13,10 +12,6 @@ pub use send::{
     force, kill_current, pass_on, queue_process, queue_task, send_group, send_process, send_task,
 };
 pub use stop::{StopState, complete_stop, continue_process, stop_process};
-pub use trace::{
-    Trace, TraceOptions, after_exec, at_system_call, detach, go_on, is_trace_stopped, trace_me,
-    tracer_has_ended,
-};
 
 use crate::base::errno::{Errno, Result};
 use crate::process::task::{Process, Task, TaskState, Work};

@@ -110,7 +110,16 @@ fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bo
     };
     // What is blocked waits: there may be a handler by the time that it is not, or sigtimedwait(2)
     // asks for it.
-    blocked || process.trace.lock().is_on() || !action.ignores(signo) && !process.survives(&action)
+    blocked || is_traced(process, target) || !action.ignores(signo) && !process.survives(&action)
+}
+
+/// Whether a tracer hears of the signal, also of one that does nothing.
+fn is_traced(process: &Process, target: Option<&Arc<Task>>) -> bool {
+    let traced = |task: &Arc<Task>| task.sched.work().contains(Work::TRACED);
+    match target {
+        Some(task) => traced(task),
+        None => process.threads().any(|task| traced(&task)),
+    }
 }
 
 fn drop_pending(process: &Process, set: SigSet) {

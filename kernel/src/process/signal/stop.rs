@@ -1,7 +1,9 @@
 //! Job control: stopping and continuing a process, and notifying its parent.
 
 use super::*;
+use crate::arch::trap::UserContext;
 use crate::process::task::Process;
+use crate::process::trace;
 use crate::sched;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -31,6 +33,11 @@ impl StopState {
     /// Whether it is stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped_by.is_some()
+    }
+
+    /// The signal that stopped it.
+    pub fn signal(&self) -> Option<i32> {
+        self.stopped_by
     }
 
     /// All threads have stopped: the stop is to be reported. The signal that stopped the process;
@@ -70,15 +77,16 @@ impl StopState {
 /// parent.
 pub fn stop_process(process: &Arc<Process>, signo: i32) {
     let mut stop = process.stop.lock();
-    if stop.is_stopped() {
-        return;
+    if !stop.is_stopped() {
+        *stop = StopState {
+            stopped_by: Some(signo),
+            ..StopState::RUNNING
+        };
     }
-    *stop = StopState {
-        stopped_by: Some(signo),
-        ..StopState::RUNNING
-    };
     drop(stop);
     for task in process.threads() {
+        // One that its tracer has sent on alone stops again.
+        trace::stop_changes(&task);
         task.sched.add_work(Work::SIGNAL);
         sched::wake_from(&task, |state| state == TaskState::Interruptible);
     }
@@ -107,22 +115,33 @@ pub fn continue_process(process: &Arc<Process>) {
     };
     drop(stop);
     for task in process.threads() {
+        trace::stop_changes(&task);
         sched::wake_from(&task, |state| state == TaskState::Stopped);
     }
     notify_parent(process, abi::CLD_CONTINUED, SIGCONT);
 }
 
-/// Stops the running thread while its process is stopped.
-pub(super) fn stay_stopped(task: &Arc<Task>) {
-    let is_stopped = || task.process().stop.lock().is_stopped();
+/// Stops the running thread while its process is stopped: for its tracer if it has one, which may
+/// let it go on alone.
+pub(super) fn stay_stopped(
+    task: &Arc<Task>,
+    user: &mut UserContext,
+    interrupted: &mut Option<Errno>,
+) {
     loop {
         task.sched.prepare();
-        if !is_stopped() || is_killed(task) {
+        let stopped_by = task.stopped_by().filter(|_| !is_killed(task));
+        let Some(signo) = stopped_by else {
             task.has_stopped.store(false, Relaxed);
             break task.sched.set_state(TaskState::Runnable);
-        }
+        };
         task.has_stopped.store(true, Relaxed);
         complete_stop(task.process());
+        if task.sched.work().contains(Work::TRACED) {
+            task.sched.set_state(TaskState::Runnable);
+            trace::at_group_stop(task, user, interrupted, signo);
+            continue;
+        }
         if task.sched.settle(TaskState::Stopped) {
             sched::schedule();
         }

@@ -1,14 +1,15 @@
 //! fork, vfork and clone.
 
 use super::thread::{NewTask, Start};
-use super::{AltStack, Pid, Process, Resource, Task, table};
+use super::{AltStack, Pid, Process, Resource, Task, Work, table};
 use crate::arch::trap::UserContext;
 use crate::base::errno::{Errno, Result};
 use crate::base::kstack::KernelStack;
 use crate::base::machine::Space;
 use crate::base::room;
 use crate::base::user_ptr::UserPtr;
-use crate::process::signal::{Handlers, LAST};
+use crate::process::signal::{Handlers, LAST, SIGCHLD};
+use crate::process::trace::{self, Event};
 use crate::process::{pidfd, shm, userfault};
 use crate::sched;
 use crate::sched::wait::Completion;
@@ -32,7 +33,7 @@ bitflags::bitflags! {
         const SIGHAND = abi::CLONE_SIGHAND;
         /// CLONE_PIDFD: writes a pidfd of the child.
         const PIDFD = abi::CLONE_PIDFD;
-        /// CLONE_PTRACE: accepted, without effect.
+        /// CLONE_PTRACE: the child is traced as its parent is.
         const PTRACE = abi::CLONE_PTRACE;
         /// CLONE_VFORK: the parent waits until the child has called execve or ended.
         const VFORK = abi::CLONE_VFORK;
@@ -52,7 +53,7 @@ bitflags::bitflags! {
         const CHILD_CLEARTID = abi::CLONE_CHILD_CLEARTID;
         /// CLONE_DETACHED: ignored by clone(2), refused by clone3(2).
         const DETACHED = abi::CLONE_DETACHED;
-        /// CLONE_UNTRACED: accepted, without effect.
+        /// CLONE_UNTRACED: no option of a tracer has it trace the child.
         const UNTRACED = abi::CLONE_UNTRACED;
         /// CLONE_CHILD_SETTID: writes the child's number for the child.
         const CHILD_SETTID = abi::CLONE_CHILD_SETTID;
@@ -107,7 +108,7 @@ impl CloneRequest {
     pub fn fork() -> Self {
         Self {
             flags: CloneFlags::empty(),
-            exit_signal: crate::process::signal::SIGCHLD,
+            exit_signal: SIGCHLD,
             stack: 0,
             parent_tid: 0.into(),
             pidfd: 0.into(),
@@ -130,6 +131,17 @@ impl CloneRequest {
         self.flags.intersects(flag)
     }
 
+    /// What a tracer may ask for to be told of it.
+    fn event(&self) -> Event {
+        if self.has(CloneFlags::VFORK) {
+            Event::Vfork
+        } else if self.exit_signal == SIGCHLD {
+            Event::Fork
+        } else {
+            Event::Clone
+        }
+    }
+
     /// EINVAL for combinations that clone(2) forbids, and for namespaces, of which there are none.
     fn check(&self) -> Result {
         let needs = |flag, other| !self.has(flag) || self.has(other);
@@ -145,7 +157,7 @@ impl CloneRequest {
 
 /// Makes a child or a thread of the running one; returns its number. EAGAIN at RLIMIT_NPROC,
 /// threads-max, pid_max and the most address spaces that there may be; ENOMEM.
-pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> Result<Pid> {
+pub fn clone(parent: &Arc<Task>, user: &mut UserContext, request: &CloneRequest) -> Result<Pid> {
     request.check()?;
     room::check(Errno::ENOMEM)?;
     if request.has(CloneFlags::PARENT) && parent.process().pid() == 1 {
@@ -181,12 +193,22 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
     }
     let vfork = request.has(CloneFlags::VFORK).then(Completion::new);
     task.vfork_done.lock().clone_from(&vfork);
+    let event = request.event();
+    if parent.sched.work().contains(Work::TRACED) && !request.has(CloneFlags::UNTRACED) {
+        trace::inherit(parent, &task, event, request.has(CloneFlags::PTRACE))?;
+    }
     introduce(parent.process(), &process, &task, request);
     drop(number);
     sched::start_task(task);
+    if parent.sched.work().contains(Work::TRACED) && !request.has(CloneFlags::UNTRACED) {
+        trace::event(parent, user, event, tid as u64);
+    }
     if let Some(done) = vfork {
         // Killed while waiting: the child runs on its own.
         let _ = done.wait_killable();
+        if parent.sched.work().contains(Work::TRACED) {
+            trace::event(parent, user, Event::VforkDone, tid as u64);
+        }
     }
     Ok(tid)
 }

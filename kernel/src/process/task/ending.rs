@@ -3,6 +3,8 @@
 use super::Task;
 use super::process::{NO_STATUS, Process};
 use crate::process::signal::{Fields, SIGCHLD, SigInfo};
+use crate::process::trace;
+use crate::sched::Work;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Process {
@@ -42,7 +44,10 @@ impl Process {
 
     /// Whether this thread has to check the state of the process before it goes back to user mode.
     pub(crate) fn wants_attention(&self, task: &Task) -> bool {
-        self.is_ending_for(task) || self.stop.lock().is_stopped()
+        let traced = task.sched.work().contains(Work::TRACED);
+        self.is_ending_for(task)
+            || task.stopped_by().is_some()
+            || traced && trace::is_interrupted(task)
     }
 
     /// SIGCHLD's siginfo about this process.

@@ -6,7 +6,7 @@ use crate::base::cpus;
 use crate::base::klog::Console;
 use crate::base::uaccess;
 use crate::process::signal::{self, SIGCHLD, SigInfo};
-use crate::process::{futex, robust};
+use crate::process::{futex, robust, trace};
 use crate::sched::wait::WaitQueue;
 use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
@@ -49,6 +49,7 @@ pub fn kill_other_threads(task: &Arc<Task>) -> crate::base::errno::Result {
         .wait_killable(|| (process.threads.lock().len() == 1).then_some(()));
     if alone.is_ok() && task.tid() != process.pid() {
         table::rename_leader(task);
+        trace::leader_replaced(task);
     }
     process.exec_thread.store(0, Relaxed);
     alone
@@ -85,7 +86,10 @@ pub fn finish(task: &Arc<Task>) {
     if let Some(vfork) = task.vfork_done.lock().take() {
         vfork.complete();
     }
-    table::remove_task(task.tid());
+    if !trace::thread_has_ended(task) {
+        table::remove_task(task.tid());
+    }
+    trace::tracer_has_ended(task, is_last);
     if is_last {
         end_process(process);
     } else {
@@ -152,19 +156,37 @@ fn end_process(process: &Arc<Process>) {
     }
     orphan_children(process);
     process.set_ended(status);
+    process.exit_events.wake_all();
+    match traced_by_other(process) {
+        Some(tracer) => notify_parent(&tracer, process, SIGCHLD, status),
+        None => tell_parent(process),
+    }
+}
+
+/// A process that traces the leader of this one, and is not its parent: the parent is told when
+/// that has waited for it.
+fn traced_by_other(process: &Process) -> Option<Arc<Process>> {
+    let tracer = process.tracer.load(Relaxed);
+    let other = tracer != 0 && tracer != process.ppid();
+    other.then(|| table::find(tracer)).flatten()
+}
+
+/// A process that has ended is its parent's to wait for, which is told.
+pub fn tell_parent(process: &Arc<Process>) {
     let Some(parent) = process.parent() else {
         return;
     };
+    let status = process.exit_status();
     let exit_signal = process.exit_signal.load(Relaxed);
     if exit_signal == SIGCHLD && parent.handlers().reaps_children() {
         parent
             .children
             .lock()
             .retain(|child| !Arc::ptr_eq(child, process));
+        trace::forget(process);
         table::remove_process(process.pid());
     }
     notify_parent(&parent, process, exit_signal, status);
-    process.exit_events.wake_all();
 }
 
 fn notify_parent(parent: &Arc<Process>, process: &Arc<Process>, exit_signal: i32, status: i32) {
@@ -182,7 +204,7 @@ fn notify_parent(parent: &Arc<Process>, process: &Arc<Process>, exit_signal: i32
 }
 
 /// si_code and si_status of a wait status.
-pub(super) fn exit_code(status: i32) -> (u32, i32) {
+pub fn exit_code(status: i32) -> (u32, i32) {
     match status & 0x7f {
         0 => (abi::CLD_EXITED, status >> 8 & 0xff),
         signo if status & 0x80 != 0 => (abi::CLD_DUMPED, signo),
@@ -210,14 +232,13 @@ fn orphan_children(process: &Process) {
             continue;
         }
         child.set_ppid(reaper.pid());
-        signal::tracer_has_ended(child);
         child.exit_signal.store(SIGCHLD, Relaxed);
         let death_signal = child.parent_death_signal.load(Relaxed);
         if death_signal != 0 {
             signal::send_process(child, SigInfo::kernel(death_signal));
         }
         reaper.children.lock().push(child.clone());
-        if child.has_ended() {
+        if child.has_ended() && traced_by_other(child).is_none() {
             notify_parent(&reaper, child, SIGCHLD, child.exit_status());
         }
     }

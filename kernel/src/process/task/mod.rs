@@ -27,7 +27,9 @@ pub use crate::base::Pid;
 pub use crate::sched::{TaskState, Work};
 pub use clone::{CloneFlags, CloneRequest, clone};
 pub use credentials::{Capabilities, Credentials};
-pub use exit::{MEMORY_IS_BACK, exit_group, exit_thread, finish, kill_other_threads};
+pub use exit::{
+    MEMORY_IS_BACK, exit_code, exit_group, exit_thread, finish, kill_other_threads, tell_parent,
+};
 pub use groups::{is_orphaned, session_of};
 pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};
 pub use image::Image;
@@ -37,7 +39,7 @@ pub use process::Process;
 pub use start::{FirstProcess, spawn_kernel_thread};
 pub use table::{
     PID_MAX, PID_MAX_RANGE, THREADS_MAX, THREADS_MAX_RANGE, counts, find, find_task, in_steps,
-    is_listed, processes, processes_after, tasks_after,
+    is_listed, processes, processes_after, remove_ended_thread, tasks_after,
 };
 pub use thread::{AltStack, Start, Task};
 pub use times::{ProcessTimes, Remaining};

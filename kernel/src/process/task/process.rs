@@ -11,7 +11,7 @@ use super::{Pid, Task, table};
 use crate::base::machine::Space;
 use crate::base::ranks;
 use crate::process::posix_timers::PosixTimers;
-use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState, Trace};
+use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState};
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
 use alloc::string::String;
@@ -40,7 +40,10 @@ pub struct Process {
     pub(super) past_times: Lock<ProcessTimes, { ranks::PROCESS }>,
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
     pub(super) handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
-    pub(crate) trace: Lock<Trace, { ranks::SIGNAL }>,
+    /// Threads that its own threads trace.
+    pub(crate) tracees: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
+    /// The process that traces its leader; 0 for none.
+    pub(crate) tracer: AtomicI32,
     pub(crate) stop: Lock<StopState, { ranks::SIGNAL }>,
     pub(crate) timers: Lock<PosixTimers, { ranks::PROCESS }>,
     pub(super) real_timer: Lock<super::times::RealTimer, { ranks::SIGNAL }>,
@@ -133,7 +136,8 @@ impl Process {
             past_times: Lock::new(ProcessTimes::default()),
             pending: Lock::new(Pending::default()),
             handlers: Lock::new(beginning.handlers),
-            trace: Lock::new(Trace::default()),
+            tracees: Lock::new(Vec::new()),
+            tracer: AtomicI32::new(0),
             stop: Lock::new(StopState::RUNNING),
             timers: Lock::new(PosixTimers::default()),
             real_timer: Lock::new(super::times::RealTimer::default()),

@@ -151,6 +151,11 @@ pub(super) fn remove_task(tid: Pid) {
     drop(task);
 }
 
+/// [`remove_task`] of a thread whose tracer has waited for it.
+pub fn remove_ended_thread(task: &Task) {
+    remove_task(task.tid());
+}
+
 /// Removes a process that was waited for.
 pub(super) fn remove_process(pid: Pid) {
     let mut table = TABLE.lock();

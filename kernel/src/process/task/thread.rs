@@ -7,6 +7,7 @@ use crate::base::kstack::KernelStack;
 use crate::base::ranks;
 use crate::fs::{FdTable, FsContext};
 use crate::process::signal::{Pending, SigSet};
+use crate::process::trace::Trace;
 use crate::sched::wait::Completion;
 use crate::sched::{self, Entity, Work};
 use alloc::boxed::Box;
@@ -58,9 +59,12 @@ pub struct Task {
     blocked: AtomicU64,
     /// It runs no user mode while its process is stopped.
     pub has_stopped: AtomicBool,
+    /// It does: its tracer has sent it on alone.
+    pub(crate) passes_stop: AtomicBool,
     /// The mask that RESTORE_MASK puts back.
     pub(crate) saved_mask: AtomicU64,
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
+    pub(crate) trace: Lock<Option<Box<Trace>>, { ranks::SIGNAL }>,
     pub(crate) alt_stack: Lock<AltStack, { ranks::SIGNAL }>,
     /// Absolute end of a sleep that continues after a stop, in ns; 0 for none.
     pub(crate) restart_deadline: AtomicU64,
@@ -127,7 +131,9 @@ impl Task {
             blocked: AtomicU64::new(new.blocked),
             saved_mask: AtomicU64::new(0),
             has_stopped: AtomicBool::new(false),
+            passes_stop: AtomicBool::new(false),
             pending: Lock::new(Pending::default()),
+            trace: Lock::new(None),
             alt_stack: Lock::new(new.alt_stack),
             restart_deadline: AtomicU64::new(0),
             space: SpaceRef::new(space),
@@ -244,6 +250,20 @@ impl Task {
     /// Its first action; taken once.
     pub(crate) fn take_start(&self) -> Start {
         self.start.lock().take().expect("a thread starts once")
+    }
+
+    /// The signal that has stopped its process, while it stops, too.
+    pub(crate) fn stopped_by(&self) -> Option<i32> {
+        let signo = self.process.stop.lock().signal();
+        signo.filter(|_| !self.passes_stop.load(Relaxed))
+    }
+
+    /// Its wait status once it is to end; of the leader, that of a process that has ended.
+    pub(crate) fn last_status(&self) -> i32 {
+        match self.process.has_ended() {
+            true if self.tid() == self.process.pid() => self.process.exit_status(),
+            _ => self.exit_status.load(Relaxed),
+        }
     }
 
     /// Page faults that were resolved.

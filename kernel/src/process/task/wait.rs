@@ -1,9 +1,10 @@
 //! Waiting for children: wait4 and waitid.
 
-use super::exit::exit_code;
 use super::{Pid, Process, ProcessTimes, Task, table};
 use crate::base::errno::{Errno, Result};
 use crate::process::signal::{SIGCHLD, SIGCONT};
+use crate::process::trace::{self, News};
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 
@@ -76,9 +77,10 @@ impl WaitRequest {
         self.options.intersects(option)
     }
 
-    fn accepts(&self, child: &Process) -> bool {
+    fn accepts(&self, parent: &Process, child: &Process) -> bool {
         let is_clone = child.exit_signal.load(Relaxed) != SIGCHLD;
-        let kind = self.has(WaitOptions::ALL) || is_clone == self.has(WaitOptions::CLONE);
+        let all = self.has(WaitOptions::ALL) || child.tracer.load(Relaxed) == parent.pid();
+        let kind = all || is_clone == self.has(WaitOptions::CLONE);
         kind && match self.target {
             WaitTarget::Any => true,
             WaitTarget::Pid(pid) => child.pid() == pid,
@@ -86,34 +88,28 @@ impl WaitRequest {
         }
     }
 
-    /// The event to report of a child: status, code, number, and whether it is its end.
-    fn news(&self, child: &Process) -> Option<(i32, u32, i32, bool)> {
+    /// The event to report of a child of `parent`. Another process that traces it hears of its end
+    /// first; of stops, its tracer only ([`trace::look`]).
+    fn news(&self, parent: &Process, child: &Process) -> Option<News> {
         let take = !self.has(WaitOptions::NOWAIT);
+        let tracer = child.tracer.load(Relaxed);
         if child.has_ended() {
-            let status = child.exit_status();
-            let (code, number) = exit_code(status);
-            return self
-                .has(WaitOptions::EXITED)
-                .then_some((status, code, number, true));
+            let wanted = self.has(WaitOptions::EXITED) && (tracer == 0 || tracer == parent.pid());
+            return wanted.then(|| News::end(child.exit_status()));
         }
-        let mut trace = child.trace.lock();
-        if let Some(code) = trace.unreported(take) {
-            return Some((code << 8 | 0x7f, abi::CLD_TRAPPED, code, false));
-        }
-        let traced = trace.is_on();
-        drop(trace);
         let mut stop = child.stop.lock();
-        if (self.has(WaitOptions::STOPPED) || traced)
+        if self.has(WaitOptions::STOPPED)
+            && tracer != parent.pid()
             && let Some(signo) = stop.unreported_stop(take)
         {
-            return Some((signo << 8 | 0x7f, abi::CLD_STOPPED, signo, false));
+            return Some(News::stop(signo, abi::CLD_STOPPED));
         }
-        (self.has(WaitOptions::CONTINUED) && stop.unreported_continue(take)).then_some((
-            0xffff,
-            abi::CLD_CONTINUED,
-            SIGCONT,
-            false,
-        ))
+        (self.has(WaitOptions::CONTINUED) && stop.unreported_continue(take)).then_some(News {
+            status: 0xffff,
+            code: abi::CLD_CONTINUED,
+            number: SIGCONT,
+            is_end: false,
+        })
     }
 }
 
@@ -130,53 +126,77 @@ pub fn wait_for_child(task: &Task, request: &WaitRequest) -> Result<Option<Waite
     }
 }
 
-/// Checks all children once.
+/// Checks all children and tracees once.
 fn look(parent: &Process, request: &WaitRequest) -> Result<Option<Waited>> {
+    let (has_children, child) = look_at_children(parent, request);
+    if let Some((child, news)) = child {
+        return Ok(Some(waited(child.pid(), &child, news)));
+    }
+    match trace::look(parent, request) {
+        (_, Some((task, news))) => Ok(Some(waited(task.tid(), task.process(), news))),
+        (false, None) if !has_children => Err(Errno::ECHILD),
+        _ => Ok(None),
+    }
+}
+
+/// Whether there are such children, and one of which there is something to report.
+fn look_at_children(
+    parent: &Process,
+    request: &WaitRequest,
+) -> (bool, Option<(Arc<Process>, News)>) {
     let mut children = parent.children.lock();
     let mut any = false;
     for at in 0..children.len() {
         let child = &children[at];
-        if !request.accepts(child) {
+        if !request.accepts(parent, child) {
             continue;
         }
         any = true;
-        let Some((status, code, number, is_end)) = request.news(child) else {
+        let Some(news) = request.news(parent, child) else {
             continue;
         };
-        let reaped = is_end && !request.has(WaitOptions::NOWAIT);
+        let reaped = news.is_end && !request.has(WaitOptions::NOWAIT);
         let child = if reaped {
             children.remove(at)
         } else {
             child.clone()
         };
         drop(children);
-        let waited = Waited {
-            pid: child.pid(),
-            uid: child.credentials(|c| c.uid[0]),
-            status,
-            code,
-            number,
-            times: child.times(),
-            peak_rss: child
-                .last_peak_rss
-                .load(Relaxed)
-                .max(child.children_peak_rss()),
-            faults: child.faults().0 + child.faults().1,
-        };
         if reaped {
-            reap(parent, &waited);
+            reap(parent, &child);
         }
-        return Ok(Some(waited));
+        return (true, Some((child, news)));
     }
-    if any { Ok(None) } else { Err(Errno::ECHILD) }
+    (any, None)
+}
+
+fn waited(pid: Pid, process: &Process, news: News) -> Waited {
+    let (own, children) = process.faults();
+    Waited {
+        pid,
+        uid: process.credentials(|c| c.uid[0]),
+        status: news.status,
+        code: news.code,
+        number: news.number,
+        times: process.times(),
+        peak_rss: process
+            .last_peak_rss
+            .load(Relaxed)
+            .max(process.children_peak_rss()),
+        faults: own + children,
+    }
 }
 
 /// Frees the zombie, and adds its resource usage to that of its parent's children.
-fn reap(parent: &Process, child: &Waited) {
-    table::remove_process(child.pid);
+fn reap(parent: &Process, child: &Arc<Process>) {
+    trace::forget(child);
+    table::remove_process(child.pid());
+    let (times, (own, others)) = (child.times(), child.faults());
+    let peak = child.last_peak_rss.load(Relaxed);
     let mut past = parent.past_times.lock();
-    past.children_user += child.times.user + child.times.children_user;
-    past.children_system += child.times.system + child.times.children_system;
-    parent.children_faults.fetch_add(child.faults, Relaxed);
-    parent.children_peak_rss.fetch_max(child.peak_rss, Relaxed);
+    past.children_user += times.user + times.children_user;
+    past.children_system += times.system + times.children_system;
+    parent.children_faults.fetch_add(own + others, Relaxed);
+    let peak = peak.max(child.children_peak_rss());
+    parent.children_peak_rss.fetch_max(peak, Relaxed);
 }

@@ -156,7 +156,7 @@ pub fn vfork(task: &Arc<Task>, user: &mut UserContext) -> Result<u64> {
     start(task, user, &CloneRequest::vfork())
 }
 
-fn start(task: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> Result<u64> {
+fn start(task: &Arc<Task>, user: &mut UserContext, request: &CloneRequest) -> Result<u64> {
     Ok(task::clone(task, user, request)? as u64)
 }
 

@@ -106,3 +106,39 @@ pub fn show(out: &mut Text) -> Result {
     }
     Ok(())
 }
+
+/// The file of the one memory node, /sys/devices/system/node/node0/meminfo.
+pub fn show_node(out: &mut Text) -> Result {
+    let (c, huge) = (mm().counts(), mm().hugetlb(hugetlb::DEFAULT));
+    let stacks = task::counts().total as u64 * (kstack::SIZE / PAGE_SIZE);
+    for (name, pages) in [
+        ("MemTotal", c.total),
+        ("MemFree", c.free),
+        ("MemUsed", c.total - c.free),
+        ("Active", c.anon),
+        ("Inactive", c.object),
+        ("FilePages", c.object),
+        ("AnonPages", c.anon),
+        ("Shmem", c.object),
+        ("KernelStack", stacks),
+        ("PageTables", c.page_tables),
+        ("AnonHugePages", mm().thp().pmd_mappings() << PMD.0),
+    ] {
+        let kb = pages * (PAGE_SIZE >> 10);
+        out.put(format_args!(
+            "Node 0 {:<15}{kb:>8} kB\n",
+            format!("{name}:")
+        ));
+    }
+    for (name, pages) in [
+        ("HugePages_Total", huge.total),
+        ("HugePages_Free", huge.free),
+        ("HugePages_Surp", huge.surplus),
+    ] {
+        out.put(format_args!(
+            "Node 0 {:<16}{pages:>6}\n",
+            format!("{name}:")
+        ));
+    }
+    Ok(())
+}

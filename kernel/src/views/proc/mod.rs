@@ -10,7 +10,7 @@ mod frames;
 mod kpage;
 mod locked;
 mod maps;
-mod meminfo;
+pub mod meminfo;
 mod memory;
 mod mounts;
 mod observed;

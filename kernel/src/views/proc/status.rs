@@ -5,6 +5,7 @@ use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::kinds::pseudo::Text;
 use crate::process::task::{self, Capabilities, Resource};
+use crate::process::trace;
 use alloc::format;
 use alloc::string::String;
 use mm::addr::PAGE_SIZE;
@@ -51,11 +52,7 @@ fn identity(subject: &Subject, out: &mut Text) {
         "Name:\t{name}\nUmask:\t{umask:04o}\nState:\t{}\n",
         state_name(state)
     ));
-    let tracer = if process.trace.lock().is_on() {
-        process.ppid()
-    } else {
-        0
-    };
+    let tracer = subject.thread().map_or(0, |task| trace::tracer_of(&task));
     out.put(format_args!(
         "Tgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}\nTracerPid:\t{tracer}\n",
         process.ppid()

@@ -83,6 +83,7 @@ mod thp_orders;
 mod threads;
 mod timers;
 mod trace;
+mod tracers;
 mod trap;
 mod userfault;
 mod userfault_huge;
@@ -124,6 +125,7 @@ const FAMILIES: &[&[Test]] = &[
     signal_threads::TESTS,
     timers::TESTS,
     trace::TESTS,
+    tracers::TESTS,
     trap::TESTS,
     files::TESTS,
     names::TESTS,

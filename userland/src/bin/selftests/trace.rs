@@ -2,7 +2,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::proc::{self, Fork, Status, WaitInfo};
-use userland::sys::{Result, call, fault, file, sig};
+use userland::sys::trace::ptrace;
+use userland::sys::{call, fault, file, sig};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -20,25 +21,20 @@ userland::tests![
     trace_refuses,
 ];
 
-const TRACEME: usize = libc::PTRACE_TRACEME as usize;
-const PEEK: usize = libc::PTRACE_PEEKDATA as usize;
-const POKE: usize = libc::PTRACE_POKEDATA as usize;
-const CONT: usize = libc::PTRACE_CONT as usize;
-const KILL: usize = libc::PTRACE_KILL as usize;
-const DETACH: usize = libc::PTRACE_DETACH as usize;
-const SYSCALL: usize = libc::PTRACE_SYSCALL as usize;
-const OPTIONS: usize = libc::PTRACE_SETOPTIONS as usize;
+const TRACEME: u32 = libc::PTRACE_TRACEME as u32;
+const PEEK: u32 = libc::PTRACE_PEEKDATA as u32;
+const POKE: u32 = libc::PTRACE_POKEDATA as u32;
+const CONT: u32 = libc::PTRACE_CONT as u32;
+const KILL: u32 = libc::PTRACE_KILL as u32;
+const DETACH: u32 = libc::PTRACE_DETACH as u32;
+const SYSCALL: u32 = libc::PTRACE_SYSCALL as u32;
+const OPTIONS: u32 = libc::PTRACE_SETOPTIONS as u32;
 const SYSGOOD: usize = libc::PTRACE_O_TRACESYSGOOD as usize;
 const EXITKILL: usize = libc::PTRACE_O_EXITKILL as usize;
 
-fn ptrace(request: usize, pid: i32, at: usize, data: usize) -> Result<usize> {
-    let arguments = [request, pid as usize, at, data, 0, 0];
-    call(libc::SYS_ptrace, arguments)
-}
-
 /// A traced child that stops itself, and does `act` when it goes on; its exit status is what that
 /// says, or 99.
-fn traced(act: impl FnOnce() -> std::result::Result<i32, Stop>) -> std::result::Result<i32, Stop> {
+fn traced(act: impl FnOnce() -> Result<i32, Stop>) -> Result<i32, Stop> {
     let pid = match proc::fork()? {
         Fork::Child => {
             let asked = ptrace(TRACEME, 0, 0, 0);
@@ -128,7 +124,7 @@ fn trace_stops_at_a_blocked_fault() -> Outcome {
 }
 
 /// Stops at system calls until another event.
-fn calls(pid: i32, code: i32) -> std::result::Result<(u32, Status), Stop> {
+fn calls(pid: i32, code: i32) -> Result<(u32, Status), Stop> {
     let mut stops = 0;
     loop {
         ptrace(SYSCALL, pid, 0, 0)?;

@@ -1,0 +1,205 @@
+//! The registers of a stopped thread, as ptrace(2) and core files lay them out (`struct
+//! user_pt_regs`, `struct user_fpsimd_state`, `struct user_hwdebug_state`, NT_*).
+
+use super::context::{PSTATE_PRIVILEGED, PSTATE_USER, UserContext};
+use super::debug::{Breakpoints, Kind, Slot};
+use alloc::boxed::Box;
+use arch_boot::trap::{Refused, StopAt};
+
+const NT_PRSTATUS: u32 = 1;
+const NT_PRFPREG: u32 = 2;
+const NT_ARM_TLS: u32 = 0x401;
+const NT_ARM_HW_BREAK: u32 = 0x402;
+const NT_ARM_HW_WATCH: u32 = 0x403;
+const NT_ARM_SYSTEM_CALL: u32 = 0x404;
+
+/// Words of `struct user_pt_regs`: x0 to x30, sp, pc, pstate.
+const GENERAL: usize = 34;
+/// Bytes of `struct user_fpsimd_state`: v0 to v31, fpsr, fpcr, eight unused.
+const FLOAT: usize = 528;
+/// Bytes of one breakpoint, behind as many of the head.
+const SLOT: usize = 16;
+const HEAD: usize = 8;
+
+fn word32(bytes: &[u8]) -> u32 {
+    u32::from_ne_bytes(bytes.try_into().expect("four bytes"))
+}
+
+fn word64(bytes: &[u8]) -> u64 {
+    u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+fn put64<'a>(into: &mut [u8], words: impl IntoIterator<Item = &'a u64>) {
+    for (bytes, word) in into.chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+}
+
+fn kind(note: u32) -> Option<Kind> {
+    match note {
+        NT_ARM_HW_BREAK => Some(Kind::Break),
+        NT_ARM_HW_WATCH => Some(Kind::Watch),
+        _ => None,
+    }
+}
+
+impl UserContext {
+    /// Before a stop for a tracer: the registers are in memory. A call that is to be repeated is
+    /// shown as not yet begun.
+    pub fn begin_stop(&mut self, at: StopAt) {
+        self.fp.detach();
+        self.in_call = at != StopAt::Elsewhere;
+        if let StopAt::Interrupted(_) = at {
+            self.restart_syscall();
+            self.repeated_at = self.frame.pc;
+        }
+    }
+
+    /// After it. Whether an interrupted call is still to be repeated.
+    pub fn end_stop(&mut self, at: StopAt) -> bool {
+        let repeats = matches!(at, StopAt::Interrupted(_)) && self.frame.pc == self.repeated_at;
+        if repeats {
+            self.frame.pc += 4;
+        }
+        repeats
+    }
+
+    /// Bytes of a set of registers (NT_*); `None`: this machine has no such set.
+    pub fn set_size(note: u32) -> Option<usize> {
+        match note {
+            NT_PRSTATUS => Some(GENERAL * 8),
+            NT_PRFPREG => Some(FLOAT),
+            NT_ARM_TLS => Some(8),
+            NT_ARM_SYSTEM_CALL => Some(4),
+            _ => Some(HEAD + kind(note)?.count() * SLOT),
+        }
+    }
+
+    /// Copies a set, of [`UserContext::set_size`] bytes.
+    pub fn copy_set(&mut self, note: u32, into: &mut [u8]) {
+        match note {
+            NT_PRSTATUS => {
+                let f = &self.frame;
+                put64(into, f.x.iter().chain([&f.sp, &f.pc, &f.pstate]));
+            }
+            NT_PRFPREG => {
+                let (fpsr, fpcr, v) = self.fp.registers();
+                for (bytes, v) in into.chunks_exact_mut(16).zip(v) {
+                    bytes.copy_from_slice(&v.to_ne_bytes());
+                }
+                into[512..516].copy_from_slice(&fpsr.to_ne_bytes());
+                into[516..520].copy_from_slice(&fpcr.to_ne_bytes());
+                into[520..].fill(0);
+            }
+            NT_ARM_TLS => put64(into, &[self.tls()]),
+            NT_ARM_SYSTEM_CALL => {
+                let call = match self.in_call {
+                    true => self.frame.x[8] as i32,
+                    false => -1,
+                };
+                into.copy_from_slice(&call.to_ne_bytes());
+            }
+            _ => self.copy_breakpoints(note, into),
+        }
+    }
+
+    fn copy_breakpoints(&self, note: u32, into: &mut [u8]) {
+        let Some(kind) = kind(note) else { return };
+        into.fill(0);
+        into[..4].copy_from_slice(&kind.info().to_ne_bytes());
+        let Some(breakpoints) = &self.breakpoints else {
+            return;
+        };
+        for (n, bytes) in into[HEAD..].chunks_exact_mut(SLOT).enumerate() {
+            let slot = breakpoints.get(kind, n);
+            bytes[..8].copy_from_slice(&slot.address.to_ne_bytes());
+            bytes[8..12].copy_from_slice(&slot.control.to_ne_bytes());
+        }
+    }
+
+    /// Replaces a set, or its first part, which `from` holds. `spare`: memory for the first
+    /// breakpoint.
+    pub fn replace_set(
+        &mut self,
+        note: u32,
+        from: &[u8],
+        spare: Box<Breakpoints>,
+    ) -> Result<(), Refused> {
+        match note {
+            NT_PRSTATUS => self.set_general(from),
+            NT_PRFPREG => {
+                let mut all = [0; FLOAT];
+                self.copy_set(note, &mut all);
+                all[..from.len()].copy_from_slice(from);
+                let v = core::array::from_fn(|n| {
+                    let bytes = all[n * 16..][..16].try_into();
+                    u128::from_ne_bytes(bytes.expect("sixteen bytes"))
+                });
+                let (fpsr, fpcr) = (word32(&all[512..516]), word32(&all[516..520]));
+                self.fp.set_registers(fpsr, fpcr, v);
+                Ok(())
+            }
+            NT_ARM_TLS if from.len() == 8 => {
+                self.set_tls(word64(from));
+                Ok(())
+            }
+            NT_ARM_SYSTEM_CALL if from.len() == 4 => {
+                if self.in_call {
+                    self.frame.x[8] = word32(from) as i32 as u64;
+                }
+                Ok(())
+            }
+            _ => self.set_breakpoints(kind(note).ok_or(Refused::Invalid)?, from, spare),
+        }
+    }
+
+    fn set_general(&mut self, from: &[u8]) -> Result<(), Refused> {
+        let f = &self.frame;
+        let mut all = [0; GENERAL];
+        all[..31].copy_from_slice(&f.x);
+        all[31..].copy_from_slice(&[f.sp, f.pc, f.pstate]);
+        for (word, bytes) in all.iter_mut().zip(from.chunks_exact(8)) {
+            *word = word64(bytes);
+        }
+        let [x @ .., sp, pc, pstate] = all;
+        if pstate & PSTATE_PRIVILEGED != 0 {
+            return Err(Refused::Invalid);
+        }
+        let f = &mut self.frame;
+        (f.x, f.sp, f.pc, f.pstate) = (x, sp, pc, pstate & PSTATE_USER);
+        Ok(())
+    }
+
+    fn set_breakpoints(
+        &mut self,
+        kind: Kind,
+        from: &[u8],
+        spare: Box<Breakpoints>,
+    ) -> Result<(), Refused> {
+        let breakpoints = self.breakpoints.get_or_insert(spare);
+        let slots = from.get(HEAD..).unwrap_or_default().chunks_exact(SLOT);
+        for (n, bytes) in slots.enumerate() {
+            let slot = Slot {
+                address: word64(&bytes[..8]),
+                control: word32(&bytes[8..12]),
+            };
+            breakpoints.set(kind, n, slot)?;
+        }
+        Ok(())
+    }
+
+    /// PTRACE_PEEKUSER, which this machine has not.
+    pub fn user_word(&self, _at: u64) -> Result<u64, Refused> {
+        Err(Refused::Io)
+    }
+
+    /// PTRACE_POKEUSER, which this machine has not.
+    pub fn set_user_word(
+        &mut self,
+        _at: u64,
+        _value: u64,
+        _spare: Box<Breakpoints>,
+    ) -> Result<(), Refused> {
+        Err(Refused::Io)
+    }
+}

@@ -1,0 +1,534 @@
+//! ptrace of threads that did not ask for it: attaching, events, registers, steps, breakpoints.
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use userland::harness::{Outcome, Stop, in_child};
+use userland::sys::proc::{self, Fork, Status};
+use userland::sys::trace::{
+    self, NT_PRSTATUS, message, ptrace, registers, set_registers, siginfo, stop_of, wait_raw, word,
+};
+use userland::sys::{call, file, sig};
+use userland::{check, check_eq, check_err};
+
+userland::tests![
+    tracer_attaches_and_detaches,
+    tracer_interrupts,
+    tracer_listens_to_a_stopped_process,
+    tracer_attaches_to_a_stopped_process,
+    tracer_sees_forks,
+    tracer_sees_vforks,
+    tracer_sees_threads,
+    tracer_sees_programs_and_ends,
+    tracer_of_another_ones_child,
+    tracer_reads_calls,
+    tracer_replaces_calls,
+    tracer_steps,
+    tracer_steps_into_a_handler,
+    tracer_breaks,
+    tracer_watches,
+    tracer_ends_with_many,
+    tracer_refuses,
+];
+
+const CONT: u32 = libc::PTRACE_CONT as u32;
+const SYSCALL: u32 = libc::PTRACE_SYSCALL as u32;
+const STEP: u32 = libc::PTRACE_SINGLESTEP as u32;
+const ATTACH: u32 = libc::PTRACE_ATTACH as u32;
+const SEIZE: u32 = libc::PTRACE_SEIZE as u32;
+const INTERRUPT: u32 = libc::PTRACE_INTERRUPT as u32;
+const LISTEN: u32 = libc::PTRACE_LISTEN as u32;
+const DETACH: u32 = libc::PTRACE_DETACH as u32;
+const EVENT_STOP: i32 = 128;
+
+type Result<T> = std::result::Result<T, Stop>;
+
+/// A child that does `act`, which ends it with its value, or 99.
+fn child(act: impl FnOnce() -> Result<i32>) -> Result<i32> {
+    match proc::fork()? {
+        Fork::Child => proc::exit_now(act().unwrap_or(99)),
+        Fork::Parent(pid) => Ok(pid),
+    }
+}
+
+/// A child that waits for a byte, and does `act` with it; where the byte goes.
+fn waiting(act: impl FnOnce(i32) -> Result<i32>) -> Result<(i32, i32)> {
+    let (hear, tell) = file::pipe(0)?;
+    let pid = child(|| {
+        let mut byte = [0];
+        file::read(hear, &mut byte)?;
+        act(byte[0].into())
+    })?;
+    file::close(hear)?;
+    proc::wait_until_asleep(pid);
+    Ok((pid, tell))
+}
+
+/// The next event of a thread is this stop.
+fn stopped(pid: i32, signal: i32, event: i32) -> Outcome {
+    let (found, raw) = wait_raw(pid)?;
+    check!(libc::WIFSTOPPED(raw), "status {raw:#x}");
+    check_eq!((found, stop_of(raw)), (pid, (signal, event)));
+    Ok(())
+}
+
+/// A seized child that waits, interrupted, and sent on after `prepare`.
+fn seized(options: i32, act: impl FnOnce(i32) -> Result<i32>) -> Result<(i32, i32)> {
+    let (pid, tell) = waiting(act)?;
+    ptrace(SEIZE, pid, 0, options as usize)?;
+    ptrace(INTERRUPT, pid, 0, 0)?;
+    stopped(pid, libc::SIGTRAP, EVENT_STOP)?;
+    Ok((pid, tell))
+}
+
+fn go_on(pid: i32, signal: i32) -> Outcome {
+    ptrace(CONT, pid, 0, signal as usize)?;
+    Ok(())
+}
+
+/// The call in which it waited is repeated each time.
+fn tracer_attaches_and_detaches() -> Outcome {
+    let (pid, tell) = waiting(Ok)?;
+    for _ in 0..2 {
+        ptrace(ATTACH, pid, 0, 0)?;
+        stopped(pid, libc::SIGSTOP, 0)?;
+        check_err!(ptrace(ATTACH, pid, 0, 0), EPERM);
+        let regs = registers(pid, NT_PRSTATUS)?;
+        check!(regs[word::SP] != 0 && regs[word::PC] != 0, "{regs:x?}");
+        set_registers(pid, NT_PRSTATUS, &regs)?;
+        ptrace(DETACH, pid, 0, 0)?;
+        check_err!(ptrace(CONT, pid, 0, 0), ESRCH);
+        proc::wait_until_asleep(pid);
+    }
+    file::write(tell, &[7])?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(7));
+    file::close(tell)?;
+    Ok(())
+}
+
+fn tracer_interrupts() -> Outcome {
+    let (pid, tell) = seized(libc::PTRACE_O_TRACESYSGOOD, Ok)?;
+    check_eq!(siginfo(pid)?.1, libc::SIGTRAP | EVENT_STOP << 8);
+    go_on(pid, 0)?;
+    check_err!(ptrace(CONT, pid, 0, 0), ESRCH);
+    proc::wait_until_asleep(pid);
+    proc::kill(pid, libc::SIGWINCH)?;
+    stopped(pid, libc::SIGWINCH, 0)?;
+    // Asked for while it is stopped.
+    ptrace(INTERRUPT, pid, 0, 0)?;
+    go_on(pid, 0)?;
+    file::write(tell, &[8])?;
+    let (_, mut raw) = wait_raw(pid)?;
+    if libc::WIFSTOPPED(raw) {
+        check_eq!(stop_of(raw), (libc::SIGTRAP, EVENT_STOP));
+        go_on(pid, 0)?;
+        raw = wait_raw(pid)?.1;
+    }
+    check_eq!(Status::from_raw(raw), Status::Exited(8));
+    file::close(tell)?;
+    Ok(())
+}
+
+/// A stop of the process is told to the tracer, which may wait with it for its end.
+fn tracer_listens_to_a_stopped_process() -> Outcome {
+    let (pid, tell) = seized(0, Ok)?;
+    go_on(pid, 0)?;
+    proc::kill(pid, libc::SIGSTOP)?;
+    stopped(pid, libc::SIGSTOP, 0)?;
+    check_err!(ptrace(LISTEN, pid, 0, 0), EIO);
+    go_on(pid, libc::SIGSTOP)?;
+    stopped(pid, libc::SIGSTOP, EVENT_STOP)?;
+    ptrace(LISTEN, pid, 0, 0)?;
+    check_err!(ptrace(CONT, pid, 0, 0), ESRCH);
+    proc::kill(pid, libc::SIGCONT)?;
+    stopped(pid, libc::SIGTRAP, EVENT_STOP)?;
+    go_on(pid, 0)?;
+    stopped(pid, libc::SIGCONT, 0)?;
+    go_on(pid, 0)?;
+    file::write(tell, &[9])?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(9));
+    file::close(tell)?;
+    Ok(())
+}
+
+fn tracer_attaches_to_a_stopped_process() -> Outcome {
+    let (pid, tell) = waiting(Ok)?;
+    proc::kill(pid, libc::SIGSTOP)?;
+    check_eq!(
+        proc::wait(pid, libc::WUNTRACED)?,
+        Some((pid, Status::Stopped(libc::SIGSTOP)))
+    );
+    ptrace(SEIZE, pid, 0, 0)?;
+    stopped(pid, libc::SIGSTOP, EVENT_STOP)?;
+    // Its process stays stopped; it runs.
+    go_on(pid, 0)?;
+    file::write(tell, &[10])?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(10));
+    file::close(tell)?;
+    Ok(())
+}
+
+/// Lets a thread go on with each of its signals until its end, or an event.
+fn until_event(pid: i32) -> Result<i32> {
+    go_on(pid, 0)?;
+    loop {
+        let (_, raw) = wait_raw(pid)?;
+        if !libc::WIFSTOPPED(raw) || stop_of(raw).1 != 0 {
+            return Ok(raw);
+        }
+        go_on(pid, stop_of(raw).0)?;
+    }
+}
+
+/// The tracer follows the child: it hears of its end first, and the parent after it.
+fn follow(options: i32, event: i32, fork: impl FnOnce() -> Result<i32>) -> Outcome {
+    let (pid, tell) = seized(options, |_| {
+        let child = fork()?;
+        match proc::wait_for(child)? {
+            Status::Exited(status) => Ok(status),
+            _ => Ok(98),
+        }
+    })?;
+    file::write(tell, &[1])?;
+    let raw = until_event(pid)?;
+    check_eq!(stop_of(raw), (libc::SIGTRAP, event));
+    let child = message(pid)? as i32;
+    stopped(child, libc::SIGTRAP, EVENT_STOP)?;
+    // The parent waits for it in the meantime.
+    go_on(pid, 0)?;
+    check_eq!(Status::from_raw(until_event(child)?), Status::Exited(5));
+    check_err!(ptrace(CONT, child, 0, 0), ESRCH);
+    let mut raw = wait_raw(pid)?.1;
+    while libc::WIFSTOPPED(raw) {
+        // Its child's SIGCHLD, and what vfork ends with.
+        let signal = if stop_of(raw).1 == 0 {
+            stop_of(raw).0
+        } else {
+            0
+        };
+        go_on(pid, signal)?;
+        raw = wait_raw(pid)?.1;
+    }
+    check_eq!(Status::from_raw(raw), Status::Exited(5));
+    file::close(tell)?;
+    Ok(())
+}
+
+fn tracer_sees_forks() -> Outcome {
+    let fork = || child(|| Ok(5));
+    follow(libc::PTRACE_O_TRACEFORK, libc::PTRACE_EVENT_FORK, fork)
+}
+
+fn tracer_sees_vforks() -> Outcome {
+    let vfork = || {
+        static WORD: AtomicU64 = AtomicU64::new(0);
+        Ok(proc::vfork_store_and_exit(WORD.as_ptr() as usize, 1, 5)?)
+    };
+    let options = libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACEVFORKDONE;
+    follow(options, libc::PTRACE_EVENT_VFORK, vfork)
+}
+
+/// A thread that ends is there until its tracer has waited for it.
+fn tracer_sees_threads() -> Outcome {
+    let (pid, tell) = seized(libc::PTRACE_O_TRACECLONE, |_| {
+        let thread = std::thread::spawn(proc::gettid);
+        Ok(i32::from(
+            thread.join().is_ok_and(|tid| tid != proc::getpid()),
+        ))
+    })?;
+    file::write(tell, &[1])?;
+    let raw = until_event(pid)?;
+    check_eq!(stop_of(raw), (libc::SIGTRAP, libc::PTRACE_EVENT_CLONE));
+    let thread = message(pid)? as i32;
+    stopped(thread, libc::SIGTRAP, EVENT_STOP)?;
+    let regs = registers(thread, NT_PRSTATUS)?;
+    check!(
+        regs[word::SP] != registers(pid, NT_PRSTATUS)?[word::SP],
+        "{regs:x?}"
+    );
+    go_on(pid, 0)?;
+    check_eq!(Status::from_raw(until_event(thread)?), Status::Exited(0));
+    check_eq!(proc::wait_for(pid)?, Status::Exited(1));
+    file::close(tell)?;
+    Ok(())
+}
+
+fn tracer_sees_programs_and_ends() -> Outcome {
+    let me = std::env::current_exe()?.to_string_lossy().into_owned();
+    let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEEXIT;
+    let (pid, tell) = seized(options, |_| {
+        proc::exec(&me, &["x", "--as", "args"].map(String::from), &[]);
+        Ok(1)
+    })?;
+    file::write(tell, &[1])?;
+    let raw = until_event(pid)?;
+    check_eq!(stop_of(raw), (libc::SIGTRAP, libc::PTRACE_EVENT_EXEC));
+    check_eq!(message(pid)?, pid as u64);
+    let raw = until_event(pid)?;
+    check_eq!(stop_of(raw), (libc::SIGTRAP, libc::PTRACE_EVENT_EXIT));
+    check_eq!(message(pid)?, 3 << 8);
+    check_eq!(Status::from_raw(until_event(pid)?), Status::Exited(3));
+    file::close(tell)?;
+    Ok(())
+}
+
+/// The parent waits in vain while another process traces its child, and until that has waited.
+fn tracer_of_another_ones_child() -> Outcome {
+    let (pid, tell) = waiting(Ok)?;
+    let (hear, say) = file::pipe(0)?;
+    let other = child(|| {
+        ptrace(SEIZE, pid, 0, 0)?;
+        file::write(say, b"x")?;
+        proc::wait_for_state(pid, "Z");
+        file::write(say, b"y")?;
+        proc::wait_until_asleep(proc::getppid());
+        let end = wait_raw(pid)?;
+        Ok(i32::from(end == (pid, 11 << 8)))
+    })?;
+    file::read(hear, &mut [0])?;
+    file::write(tell, &[11])?;
+    file::read(hear, &mut [0])?;
+    check_eq!(proc::wait(pid, libc::WNOHANG)?, None);
+    check_eq!(proc::wait_for(pid)?, Status::Exited(11));
+    check_eq!(proc::wait_for(other)?, Status::Exited(1));
+    for fd in [tell, hear, say] {
+        file::close(fd)?;
+    }
+    Ok(())
+}
+
+/// `struct ptrace_syscall_info`, in words.
+fn call_info(pid: i32) -> Result<(usize, [u64; 11])> {
+    let mut words = [0u64; 11];
+    let into = words.as_mut_ptr() as usize;
+    let n = ptrace(0x420e, pid, 88, into)?;
+    Ok((n, words))
+}
+
+fn tracer_reads_calls() -> Outcome {
+    let (pid, tell) = seized(libc::PTRACE_O_TRACESYSGOOD, |_| {
+        let _ = call(libc::SYS_close, [12345, 2, 3, 4, 5, 6]);
+        Ok(0)
+    })?;
+    check_eq!(call_info(pid)?.1[0] as u8, 0);
+    file::write(tell, &[1])?;
+    let mut seen = None;
+    loop {
+        ptrace(SYSCALL, pid, 0, 0)?;
+        let (_, raw) = wait_raw(pid)?;
+        if !libc::WIFSTOPPED(raw) {
+            break;
+        }
+        check_eq!(stop_of(raw), (libc::SIGTRAP | 0x80, 0));
+        let (n, info) = call_info(pid)?;
+        let op = info[0] as u8;
+        check!((1..=2).contains(&op), "{info:x?}");
+        check_eq!(message(pid)?, u64::from(op));
+        if op == 1 && info[3] == libc::SYS_close as u64 && info[4] == 12345 {
+            check_eq!(n, 80);
+            check_eq!(info[4..10], [12345, 2, 3, 4, 5, 6]);
+            seen = Some(info[1]);
+        } else if let Some(pc) = seen.take() {
+            check_eq!(
+                (n, info[1], info[3] as i64),
+                (33, pc, -i64::from(libc::EBADF))
+            );
+            check_eq!(info[4] as u8, 1);
+        }
+    }
+    file::close(tell)?;
+    Ok(())
+}
+
+/// A call that its tracer makes none, and one of another result.
+fn tracer_replaces_calls() -> Outcome {
+    let (pid, tell) = seized(libc::PTRACE_O_TRACESYSGOOD, |_| {
+        let id = call(libc::SYS_getppid, [0; 6])?;
+        Ok(id as i32)
+    })?;
+    file::write(tell, &[1])?;
+    let status = loop {
+        ptrace(SYSCALL, pid, 0, 0)?;
+        let (_, raw) = wait_raw(pid)?;
+        if !libc::WIFSTOPPED(raw) {
+            break Status::from_raw(raw);
+        }
+        let (_, info) = call_info(pid)?;
+        if info[0] as u8 == 1 && info[3] == libc::SYS_getppid as u64 {
+            trace::set_call(pid, -1)?;
+            ptrace(SYSCALL, pid, 0, 0)?;
+            stopped(pid, libc::SIGTRAP | 0x80, 0)?;
+            let mut regs = registers(pid, NT_PRSTATUS)?;
+            regs[word::RESULT] = 42;
+            set_registers(pid, NT_PRSTATUS, &regs)?;
+        }
+    };
+    check_eq!(status, Status::Exited(42));
+    file::close(tell)?;
+    Ok(())
+}
+
+fn tracer_steps() -> Outcome {
+    let (pid, tell) = seized(0, |_| Ok(12))?;
+    file::write(tell, &[1])?;
+    let mut places = std::collections::BTreeSet::new();
+    for _ in 0..30 {
+        ptrace(STEP, pid, 0, 0)?;
+        stopped(pid, libc::SIGTRAP, 0)?;
+        places.insert(registers(pid, NT_PRSTATUS)?[word::PC]);
+    }
+    check!(places.len() > 10, "{places:x?}");
+    go_on(pid, 0)?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(12));
+    file::close(tell)?;
+    Ok(())
+}
+
+extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    HANDLED.fetch_add(1, Relaxed);
+}
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+/// The first instruction of a handler is a step of its own.
+fn tracer_steps_into_a_handler() -> Outcome {
+    let (hear, tell) = file::pipe(0)?;
+    let pid = child(|| {
+        sig::handle(libc::SIGUSR1, handler, libc::SA_RESTART)?;
+        file::read(hear, &mut [0])?;
+        Ok(HANDLED.load(Relaxed) as i32)
+    })?;
+    proc::wait_until_asleep(pid);
+    ptrace(SEIZE, pid, 0, 0)?;
+    proc::kill(pid, libc::SIGUSR1)?;
+    stopped(pid, libc::SIGUSR1, 0)?;
+    ptrace(STEP, pid, 0, libc::SIGUSR1 as usize)?;
+    stopped(pid, libc::SIGTRAP, 0)?;
+    check_eq!(
+        registers(pid, NT_PRSTATUS)?[word::PC],
+        handler as *const () as u64
+    );
+    go_on(pid, 0)?;
+    proc::wait_until_asleep(pid);
+    file::write(tell, &[1])?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(1));
+    file::close(hear)?;
+    file::close(tell)?;
+    Ok(())
+}
+
+#[inline(never)]
+extern "C" fn here(n: i32) -> i32 {
+    std::hint::black_box(n) + 1
+}
+
+fn tracer_breaks() -> Outcome {
+    let (pid, tell) = seized(0, |n| {
+        Ok(std::hint::black_box(here as extern "C" fn(i32) -> i32)(n))
+    })?;
+    let at = here as *const () as usize;
+    trace::set_breakpoint(pid, Some(at))?;
+    go_on(pid, 0)?;
+    file::write(tell, &[20])?;
+    stopped(pid, libc::SIGTRAP, 0)?;
+    check_eq!(registers(pid, NT_PRSTATUS)?[word::PC], at as u64);
+    let (signo, code, addr) = siginfo(pid)?;
+    check_eq!((signo, code, addr), (libc::SIGTRAP, 4, at as u64));
+    trace::set_breakpoint(pid, None)?;
+    go_on(pid, 0)?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(21));
+    file::close(tell)?;
+    Ok(())
+}
+
+fn tracer_watches() -> Outcome {
+    static WORD: AtomicU64 = AtomicU64::new(5);
+    let (pid, tell) = seized(0, |n| {
+        let before = WORD.load(Relaxed);
+        WORD.store(n as u64, Relaxed);
+        Ok((before + WORD.load(Relaxed)) as i32)
+    })?;
+    trace::set_watchpoint(pid, Some(WORD.as_ptr() as usize))?;
+    go_on(pid, 0)?;
+    file::write(tell, &[30])?;
+    stopped(pid, libc::SIGTRAP, 0)?;
+    check_eq!(siginfo(pid)?.1, 4);
+    trace::set_watchpoint(pid, None)?;
+    go_on(pid, 0)?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(35));
+    file::close(tell)?;
+    Ok(())
+}
+
+/// A tracer that dies lets all of them go, or has them killed.
+fn tracer_ends_with_many() -> Outcome {
+    const MANY: usize = 64;
+    for (options, end) in [
+        (0, Status::Exited(1)),
+        (libc::PTRACE_O_EXITKILL, Status::Killed(libc::SIGKILL)),
+    ] {
+        let (hear, tell) = file::pipe(0)?;
+        let children: Vec<i32> = (0..MANY)
+            .map(|_| child(|| Ok(file::read(hear, &mut [0])? as i32)))
+            .collect::<Result<_>>()?;
+        let status = in_child(|| {
+            for pid in &children {
+                ptrace(SEIZE, *pid, 0, options as usize)?;
+            }
+            for pid in children.iter().take(MANY / 2) {
+                ptrace(INTERRUPT, *pid, 0, 0)?;
+                stopped(*pid, libc::SIGTRAP, EVENT_STOP)?;
+            }
+            Ok(0)
+        })?;
+        check_eq!(status, Status::Exited(0));
+        file::write(tell, &[0; MANY])?;
+        for pid in children {
+            check_eq!(proc::wait_for(pid)?, end);
+        }
+        file::close(hear)?;
+        file::close(tell)?;
+    }
+    Ok(())
+}
+
+fn tracer_refuses() -> Outcome {
+    let me = proc::getpid();
+    check_err!(ptrace(ATTACH, me, 0, 0), EPERM);
+    check_err!(ptrace(SEIZE, me, 0, 0), EPERM);
+    check_err!(ptrace(ATTACH, 0x3f_fff0, 0, 0), ESRCH);
+    let (pid, tell) = waiting(Ok)?;
+    check_err!(ptrace(INTERRUPT, pid, 0, 0), ESRCH);
+    check_err!(ptrace(SEIZE, pid, 1, 0), EIO);
+    check_err!(ptrace(SEIZE, pid, 0, 1 << 30), EIO);
+    ptrace(ATTACH, pid, 0, 0)?;
+    stopped(pid, libc::SIGSTOP, 0)?;
+    check_err!(ptrace(INTERRUPT, pid, 0, 0), EIO);
+    check_err!(ptrace(LISTEN, pid, 0, 0), EIO);
+    check_err!(registers(pid, 12345), EINVAL);
+    let regs = registers(pid, NT_PRSTATUS)?;
+    for privilege in [0, 8, 0x10, 5] {
+        let mut regs = regs.clone();
+        if cfg!(target_arch = "x86_64") {
+            regs[word::PRIVILEGE] = privilege;
+            check_err!(set_registers(pid, NT_PRSTATUS, &regs), EIO);
+        } else {
+            regs[word::PRIVILEGE] |= privilege | 4;
+            check_err!(set_registers(pid, NT_PRSTATUS, &regs), EINVAL);
+        }
+    }
+    check_err!(trace::set_breakpoint(pid, Some(usize::MAX & !7)), EINVAL);
+    let mut range = [regs.as_ptr() as usize, 12];
+    let range = range.as_mut_ptr() as usize;
+    check_err!(
+        ptrace(libc::PTRACE_SETREGSET as u32, pid, NT_PRSTATUS, range),
+        EINVAL
+    );
+    check_err!(
+        ptrace(libc::PTRACE_GETREGSET as u32, pid, NT_PRSTATUS, 16),
+        EFAULT
+    );
+    check_eq!(registers(pid, NT_PRSTATUS)?, regs);
+    go_on(pid, 0)?;
+    file::write(tell, &[13])?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(13));
+    file::close(tell)?;
+    Ok(())
+}

@@ -26,7 +26,7 @@ fn space() -> Option<Space> {
 
 fn byte(space: &AddressSpace) -> u8 {
     let mut one = [0];
-    space.read(AT, &mut one);
+    space.read(AT, &mut one, false);
     one[0]
 }
 

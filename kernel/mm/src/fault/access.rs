@@ -8,10 +8,12 @@ use crate::space::AddressSpace;
 use core::ops::Range;
 
 impl<M: Machine> AddressSpace<M> {
-    /// Reads through the page tables, faulting pages in as for a user's read; returns bytes copied
-    /// before the first bad page. May wait for a claim, so the caller holds no lock.
-    pub fn read(&self, from: VirtAddr, into: &mut [u8]) -> usize {
-        let request = Request::new(from, Access::Read);
+    /// Reads through the page tables, faulting pages in as for a user's read; `force` ignores that
+    /// a VMA is of PROT_NONE (a debugger's). Returns bytes copied before the first bad page. May
+    /// wait for a claim, so the caller holds no lock.
+    pub fn read(&self, from: VirtAddr, into: &mut [u8], force: bool) -> usize {
+        let mut request = Request::new(from, Access::Read);
+        request.force = force;
         self.each_page(request, into.len(), |mem, at, bytes| {
             mem.read(at, &mut into[bytes])
         })

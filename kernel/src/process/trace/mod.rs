@@ -9,7 +9,7 @@ mod links;
 mod news;
 mod stops;
 
-pub use links::{attach, detach, inherit, thread_has_ended, tracer_has_ended};
+pub use links::{attach, detach, inherit, may_access, thread_has_ended, tracer_has_ended};
 pub use links::{forget, leader_replaced, trace_me};
 pub use news::{News, look};
 pub use stops::{
@@ -173,6 +173,14 @@ impl Trace {
     pub fn stop(&mut self) -> Option<&mut Stop> {
         self.stop.as_mut().filter(|stop| !stop.listens)
     }
+
+    /// It stops with [`Event::Stop`], after the stop that it is in unless that listens.
+    fn ask_to_stop(&mut self) {
+        self.interrupt = true;
+        if self.stop.is_some_and(|stop| stop.listens) {
+            self.stop = None;
+        }
+    }
 }
 
 /// The process that traces a thread; 0 for none.
@@ -261,12 +269,7 @@ pub fn interrupt(task: &Arc<Task>) -> Result {
         if !trace.seized {
             return Err(Errno::EIO);
         }
-        match trace.stop {
-            Some(stop) if stop.listens => trace.stop = None,
-            Some(_) => return Ok(()),
-            None => {}
-        }
-        trace.interrupt = true;
+        trace.ask_to_stop();
     }
     task.sched.add_work(Work::SIGNAL);
     sched::wake_from(task, |state| {
@@ -277,30 +280,29 @@ pub fn interrupt(task: &Arc<Task>) -> Result {
 
 /// PTRACE_LISTEN. EIO: the thread was not seized, or has not stopped for [`Event::Stop`].
 pub fn listen(tracer: &Task, tid: Pid) -> Result {
+    let task = tracee(tracer, tid)?;
     with_stopped(tracer, tid, |trace| {
         let seized = trace.seized;
-        let stop = trace
-            .stop()
-            .filter(|stop| stop.code >> 8 == Event::Stop as i32);
-        let stop = stop.filter(|_| seized).ok_or(Errno::EIO)?;
-        stop.listens = true;
+        let stop = trace.stop();
+        let stop = stop.filter(|stop| seized && stop.code >> 8 == Event::Stop as i32);
+        stop.ok_or(Errno::EIO)?.listens = true;
+        if trace.interrupt {
+            // The process has gone on already.
+            trace.ask_to_stop();
+        }
         Ok(())
-    })
+    })?;
+    sched::wake_from(&task, |state| state == TaskState::Traced);
+    Ok(())
 }
 
-/// The process of these threads goes on, or is stopped anew: those that listen tell their tracer.
+/// The process of this thread goes on, or is stopped anew: a tracer that has seized it is told by
+/// a stop.
 pub fn stop_changes(task: &Arc<Task>) {
     task.passes_stop.store(false, Relaxed);
     if task.sched.work().contains(Work::TRACED) {
-        let listens = {
-            let trace = task.trace.lock();
-            let stop = trace.as_ref().and_then(|trace| trace.stop);
-            stop.is_some_and(|stop| stop.listens)
-        };
-        if listens {
-            // It is seized, as it listens.
-            let _ = interrupt(task);
-        }
+        // Others are told by the signal.
+        let _ = interrupt(task);
     }
 }
 

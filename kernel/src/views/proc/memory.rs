@@ -82,7 +82,7 @@ impl FileOps for Mem {
             let Some(space) = self.0.space() else {
                 return Ok(0);
             };
-            some(space.read(address(at, done)?, buffer))
+            some(space.read(address(at, done)?, buffer, true))
         })
     }
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
@@ -126,7 +126,7 @@ impl FileOps for StringArea {
                 return Ok(0);
             };
             let n = range.end.0.saturating_sub(from.0).min(buffer.len() as u64);
-            Ok(space.read(from, &mut buffer[..n as usize]))
+            Ok(space.read(from, &mut buffer[..n as usize], false))
         })
     }
 }

@@ -20,7 +20,7 @@ pub fn register(tree: &Tree) {
     tree.show(&cpu("offline"), move |out| out.is(offline()));
     tree.show("devices/system/cpu/kernel_max", |out| out.is(NR_CPUS - 1));
     for cpu in 0..cpus::present() {
-        tree.dir(&alloc::format!("devices/system/cpu/cpu{cpu}"));
+        topology(tree, cpu);
     }
     for name in [
         "online",
@@ -34,6 +34,23 @@ pub fn register(tree: &Tree) {
         });
     }
     node(tree);
+}
+
+/// Each CPU is a core of its own, of one package.
+fn topology(tree: &Tree, cpu: usize) {
+    let file = |name: &str| alloc::format!("devices/system/cpu/cpu{cpu}/topology/{name}");
+    tree.show(&file("core_id"), move |out| out.is(cpu));
+    tree.show(&file("physical_package_id"), |out| out.is(0));
+    for name in ["thread_siblings", "core_cpus"] {
+        tree.show(&file(name), move |out| out.is(CpuMap(1 << cpu)));
+        let list = alloc::format!("{name}_list");
+        tree.show(&file(&list), move |out| out.is(CpuList(1 << cpu)));
+    }
+    for name in ["core_siblings", "package_cpus"] {
+        tree.show(&file(name), |out| out.is(CpuMap(sched::online_mask())));
+        let list = alloc::format!("{name}_list");
+        tree.show(&file(&list), |out| out.is(CpuList(sched::online_mask())));
+    }
 }
 
 /// The one memory node, as lscpu(1), numactl(8) and hwloc read it.

@@ -159,6 +159,18 @@ fn tracer_attaches_to_a_stopped_process() -> Outcome {
     stopped(pid, libc::SIGSTOP, EVENT_STOP)?;
     // Its process stays stopped; it runs.
     go_on(pid, 0)?;
+    proc::wait_until_asleep(pid);
+    // The process goes on before the tracer listens.
+    proc::kill(pid, libc::SIGSTOP)?;
+    stopped(pid, libc::SIGSTOP, 0)?;
+    go_on(pid, libc::SIGSTOP)?;
+    stopped(pid, libc::SIGSTOP, EVENT_STOP)?;
+    proc::kill(pid, libc::SIGCONT)?;
+    ptrace(LISTEN, pid, 0, 0)?;
+    stopped(pid, libc::SIGTRAP, EVENT_STOP)?;
+    go_on(pid, 0)?;
+    stopped(pid, libc::SIGCONT, 0)?;
+    go_on(pid, 0)?;
     file::write(tell, &[10])?;
     check_eq!(proc::wait_for(pid)?, Status::Exited(10));
     file::close(tell)?;
@@ -227,11 +239,13 @@ fn tracer_sees_vforks() -> Outcome {
 
 /// A thread that ends is there until its tracer has waited for it.
 fn tracer_sees_threads() -> Outcome {
+    let (hear, end) = file::pipe(0)?;
     let (pid, tell) = seized(libc::PTRACE_O_TRACECLONE, |_| {
         let thread = std::thread::spawn(proc::gettid);
-        Ok(i32::from(
-            thread.join().is_ok_and(|tid| tid != proc::getpid()),
-        ))
+        let other = thread.join().is_ok_and(|tid| tid != proc::getpid());
+        // The end of the process would be the thread's.
+        file::read(hear, &mut [0])?;
+        Ok(i32::from(other))
     })?;
     file::write(tell, &[1])?;
     let raw = until_event(pid)?;
@@ -245,8 +259,11 @@ fn tracer_sees_threads() -> Outcome {
     );
     go_on(pid, 0)?;
     check_eq!(Status::from_raw(until_event(thread)?), Status::Exited(0));
+    file::write(end, &[1])?;
     check_eq!(proc::wait_for(pid)?, Status::Exited(1));
-    file::close(tell)?;
+    for fd in [hear, end, tell] {
+        file::close(fd)?;
+    }
     Ok(())
 }
 

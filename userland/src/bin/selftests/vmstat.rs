@@ -102,11 +102,19 @@ fn vmstat_pgreuse() -> Outcome {
     let at = anon(N as usize)?;
     let _ = madvise(at, BYTES, libc::MADV_NOHUGEPAGE);
     let write = |value| (0..N as usize).for_each(|n| store(at + n * PAGE, value));
-    write(1);
-    check_eq!(in_child(|| Ok(load(at) as i32))?, Status::Exited(1));
-    let before = vmstat("pgreuse")?;
-    write(2);
-    let reused = vmstat("pgreuse")? - before;
+    // Linux copies pages that another CPU has not put on its lists yet: it is asked again.
+    let attempts = if fork.is_some() { 1 } else { 10 };
+    let mut reused = 0;
+    for _ in 0..attempts {
+        write(1);
+        check_eq!(in_child(|| Ok(load(at) as i32))?, Status::Exited(1));
+        let before = vmstat("pgreuse")?;
+        write(2);
+        reused = vmstat("pgreuse")? - before;
+        if reused >= N {
+            break;
+        }
+    }
     check!(reused >= N, "{reused} of {N} pages were written in place");
     Ok(munmap(at, BYTES)?)
 }

@@ -161,7 +161,7 @@ impl Request<'_> {
     fn peek(&self) -> Result {
         let mut word = [0; 8];
         let space = self.tracee()?.space.get();
-        whole_word(space.map(|space| space.read(VirtAddr(self.at), &mut word)))?;
+        whole_word(space.map(|space| space.read(VirtAddr(self.at), &mut word, true)))?;
         UserPtr::from(self.data).write(&u64::from_ne_bytes(word))
     }
 

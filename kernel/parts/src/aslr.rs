@@ -18,10 +18,27 @@ pub struct Offsets {
     pub stack_shift: u64,
 }
 
-/// 2^22 pages: 16 GiB.
-const STACK_PAGES: u64 = 1 << 22;
-/// 2^28 pages: 1 TiB.
-const MMAP_PAGES: u64 = 1 << 28;
+/// Over how many pages stacks, and mappings and programs, are spread. Sanitizers know where a
+/// machine's programs are on Linux, and refuse others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spread {
+    stack: u64,
+    mmap: u64,
+}
+
+impl Spread {
+    /// Linux's on x86_64: 16 GiB and 1 TiB.
+    pub const X86_64: Spread = Spread {
+        stack: 1 << 22,
+        mmap: 1 << 28,
+    };
+    /// Linux's on aarch64: 1 GiB each.
+    pub const AARCH64: Spread = Spread {
+        stack: 1 << 18,
+        mmap: 1 << 18,
+    };
+}
+
 /// 2^13 pages: 32 MiB.
 const BRK_PAGES: u64 = 1 << 13;
 /// Steps of 16 bytes: 8 KiB.
@@ -32,18 +49,23 @@ const MIN_GAP: u64 = 128 << 20;
 impl Offsets {
     /// Places below `user_end`, for a program with a soft limit of its stack. `random` draws the
     /// numbers; without it everything is at its first place.
-    pub fn new(user_end: u64, stack_limit: u64, mut random: Option<impl FnMut() -> u64>) -> Self {
+    pub fn new(
+        user_end: u64,
+        stack_limit: u64,
+        spread: Spread,
+        mut random: Option<impl FnMut() -> u64>,
+    ) -> Self {
         let stack_max = match random {
-            Some(_) => STACK_PAGES * PAGE_SIZE,
+            Some(_) => spread.stack * PAGE_SIZE,
             None => 0,
         };
         let mut below = |count: u64| random.as_mut().map_or(0, |random| random() % count);
         let max_gap = user_end / 6 * 5 - stack_max;
         let gap = page_down(stack_limit.clamp(MIN_GAP, max_gap));
         Self {
-            stack_top: user_end - below(STACK_PAGES) * PAGE_SIZE,
-            mmap_top: user_end - gap - stack_max - below(MMAP_PAGES) * PAGE_SIZE,
-            base: page_down(user_end / 3 * 2) + below(MMAP_PAGES) * PAGE_SIZE,
+            stack_top: user_end - below(spread.stack) * PAGE_SIZE,
+            mmap_top: user_end - gap - stack_max - below(spread.mmap) * PAGE_SIZE,
+            base: page_down(user_end / 3 * 2) + below(spread.mmap) * PAGE_SIZE,
             brk_gap: below(BRK_PAGES) * PAGE_SIZE,
             stack_shift: below(SHIFTS) * 16,
         }
@@ -63,7 +85,7 @@ mod tests {
     const LIMIT: u64 = 8 << 20;
 
     fn fixed(stack_limit: u64) -> Offsets {
-        Offsets::new(USER_END, stack_limit, None::<fn() -> u64>)
+        Offsets::new(USER_END, stack_limit, Spread::X86_64, None::<fn() -> u64>)
     }
 
     #[test]
@@ -87,15 +109,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_are_apart_and_aligned(drawn in any::<[u64; 5]>(), stack_limit in any::<u64>()) {
+        fn places_are_apart_and_aligned(
+            drawn in any::<[u64; 5]>(),
+            stack_limit in any::<u64>(),
+            spread in prop_oneof![Just(Spread::X86_64), Just(Spread::AARCH64)],
+        ) {
             let mut drawn = drawn.into_iter();
             let random = || drawn.next().expect("five numbers are drawn");
-            let places = Offsets::new(USER_END, stack_limit, Some(random));
+            let places = Offsets::new(USER_END, stack_limit, spread, Some(random));
             let Offsets { stack_top, mmap_top, base, brk_gap, stack_shift } = places;
             prop_assert!([stack_top, mmap_top, base, brk_gap].iter().all(|n| n % PAGE_SIZE == 0));
             prop_assert_eq!(stack_shift % 16, 0);
             // The stack has its limit below it, or five sixths of user space.
-            let room = stack_limit.min(USER_END / 6 * 5 - STACK_PAGES * PAGE_SIZE);
+            let room = stack_limit.min(USER_END / 6 * 5 - spread.stack * PAGE_SIZE);
             prop_assert!(stack_top <= USER_END && stack_top - mmap_top >= page_down(room));
             prop_assert!(base + brk_gap < USER_END);
         }

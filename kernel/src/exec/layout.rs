@@ -196,6 +196,16 @@ fn zero(space: &AddressSpace, start: u64, len: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// One past the highest stack.
+#[cfg(target_arch = "x86_64")]
+pub const STACK_END: u64 = {
+    use mm::arch::PteFormat;
+    crate::arch::pte::Format::USER_END.0
+};
+/// One past the highest stack: a page below what handlers return to.
+#[cfg(target_arch = "aarch64")]
+pub const STACK_END: u64 = crate::arch::trap::SIGRETURN_PAGE - PAGE_SIZE;
+
 /// What signal handlers return to on arm64, where C libraries bring no restorer (Linux: in the
 /// vDSO).
 #[cfg(target_arch = "aarch64")]

@@ -42,8 +42,10 @@ impl Kind {
     /// `dbg_info` of `struct user_hwdebug_state`: their number, and the version of the debug
     /// architecture.
     pub(crate) fn info(self) -> u32 {
-        let version = regs::field(regs::read!("id_aa64dfr0_el1"), 0) as u32;
-        self.count() as u32 | version << 8
+        // Armv8.4, the last one that debuggers know: later ones have all of it.
+        const KNOWN: u64 = 9;
+        let version = regs::field(regs::read!("id_aa64dfr0_el1"), 0).min(KNOWN);
+        self.count() as u32 | (version as u32) << 8
     }
 }
 

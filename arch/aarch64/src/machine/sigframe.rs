@@ -12,14 +12,17 @@
 
 use super::context::{PSTATE_PRIVILEGED, PSTATE_USER, UserContext};
 use super::uaccess::{copy_from_user, copy_to_user};
+use crate::pte::Format;
 use arch_boot::trap::SignalFrame;
+use mm::addr::PAGE_SIZE;
+use mm::arch::PteFormat;
 
 /// The code that handlers without a restorer return to (neither glibc nor musl sets one here): `mov
 /// x8, #139; svc #0`.
 pub const SIGRETURN_CODE: [u32; 2] = [0xd280_1168, 0xd400_0001];
-/// Where exec maps [`SIGRETURN_CODE`], readable and executable: at half of the address space, far
-/// from every other mapping of exec.
-pub const SIGRETURN_PAGE: u64 = 0x0000_7fff_ffff_0000;
+/// Where exec maps [`SIGRETURN_CODE`], readable and executable: the last page, above the stack.
+/// Sanitizers end a program that has something where Linux has nothing.
+pub const SIGRETURN_PAGE: u64 = Format::USER_END.0 - PAGE_SIZE;
 
 /// 8-byte words of the frame up to and including the records that are written.
 const WORDS: usize = RESERVED + FPSIMD_WORDS + 2;

@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod archive;
 pub mod aslr;
 pub mod cmdline;
+pub mod core_file;
 pub mod cpio;
 pub mod form;
 pub mod line;

@@ -10,6 +10,7 @@ use crate::base::machine::mm;
 use crate::base::stretch::Reason;
 use crate::base::uaccess;
 use crate::entry::panic;
+use crate::process::core_dump;
 use crate::process::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::process::task::{self, Start, Task, Work};
 use crate::process::trace::{self, StopKind};
@@ -98,14 +99,21 @@ fn run_on<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
         if special.is_empty() {
             turn::<SHARED>(task, user);
         } else if special.contains(Work::EXIT) {
-            if special.contains(Work::TRACED) {
-                kernel_lock::with(|| trace::at_exit(task, user));
-            }
+            last_look(task, user, special);
             return;
         } else {
             watched_turn(task, user);
         }
     }
+}
+
+/// The registers of a thread that ends, for its tracer and a core dump.
+#[cold]
+fn last_look(task: &Arc<Task>, user: &mut UserContext, work: Work) {
+    if work.contains(Work::TRACED) {
+        kernel_lock::with(|| trace::at_exit(task, user));
+    }
+    core_dump::leave(task, user);
 }
 
 /// Enters user mode until a trap that is more than a quick system call, and handles that. With

@@ -3,6 +3,7 @@
 
 mod caller;
 pub mod check;
+pub mod core_dump;
 pub mod futex;
 pub mod pidfd;
 pub mod posix_timers;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::arch::trap::{SignalFrame, UserContext};
 use crate::process::task::{self, AltStack};
-use crate::process::trace;
+use crate::process::{core_dump, trace};
 use crate::sched::kernel_lock;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -120,7 +120,7 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
     set_blocked(task, task.blocked() | action.mask | own);
 }
 
-fn default_action(task: &Arc<Task>, user: &UserContext, info: &SigInfo) {
+fn default_action(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo) {
     match Default::of(info.signo) {
         Default::Ignore | Default::Continue => {}
         // In an orphaned group only SIGSTOP stops: there is no shell that would continue it.
@@ -129,7 +129,8 @@ fn default_action(task: &Arc<Task>, user: &UserContext, info: &SigInfo) {
         Default::Terminate => task::exit_group(task, info.signo),
         Default::Core => {
             report(task, user, info);
-            task::exit_group(task, info.signo);
+            let dumped = core_dump::dump(task, user, info);
+            task::exit_group(task, core_dump::status(info.signo, dumped));
         }
     }
 }

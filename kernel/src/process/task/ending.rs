@@ -42,6 +42,11 @@ impl Process {
         self.group_exit.load(Relaxed) != NO_STATUS || (exec != 0 && exec != task.tid())
     }
 
+    /// Whether all threads but one are to end, for execve or a core dump.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.exec_thread.load(Relaxed) != 0
+    }
+
     /// Whether this thread has to check the state of the process before it goes back to user mode.
     pub(crate) fn wants_attention(&self, task: &Task) -> bool {
         let traced = task.sched.work().contains(Work::TRACED);

@@ -10,10 +10,12 @@ use super::times::ProcessTimes;
 use super::{Pid, Task, table};
 use crate::base::machine::Space;
 use crate::base::ranks;
+use crate::process::core_dump::Remains;
 use crate::process::posix_timers::PosixTimers;
 use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState};
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -40,6 +42,8 @@ pub struct Process {
     pub(super) past_times: Lock<ProcessTimes, { ranks::PROCESS }>,
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
     pub(super) handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
+    /// What its threads leave behind for a core dump that is being made.
+    pub(crate) remains: Lock<Option<Box<Remains>>, { ranks::PROCESS }>,
     /// Threads that its own threads trace.
     pub(crate) tracees: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
     /// The process that traces its leader; 0 for none.
@@ -136,6 +140,7 @@ impl Process {
             past_times: Lock::new(ProcessTimes::default()),
             pending: Lock::new(Pending::default()),
             handlers: Lock::new(beginning.handlers),
+            remains: Lock::new(None),
             tracees: Lock::new(Vec::new()),
             tracer: AtomicI32::new(0),
             stop: Lock::new(StopState::RUNNING),

@@ -19,6 +19,7 @@ mod socket;
 mod stat;
 mod transfer;
 mod vmsplice;
+mod xattr;
 
 use super::Call;
 use super::door::{flag_arguments, only};
@@ -111,6 +112,12 @@ pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::statx => call.run(stat::statx),
         Sysno::statfs => call.run(stat::statfs),
         Sysno::fstatfs => call.run(stat::fstatfs),
+        Sysno::getxattr | Sysno::setxattr | Sysno::removexattr => call.run(xattr::of_path),
+        Sysno::lgetxattr | Sysno::lsetxattr | Sysno::lremovexattr => call.run(xattr::of_link),
+        Sysno::fgetxattr | Sysno::fsetxattr | Sysno::fremovexattr => call.run(xattr::of_open),
+        Sysno::listxattr => call.run(xattr::list),
+        Sysno::llistxattr => call.run(xattr::list_of_link),
+        Sysno::flistxattr => call.run(xattr::list_of_open),
         Sysno::faccessat => call.run(stat::faccessat),
         Sysno::faccessat2 => call.run(stat::faccessat2),
         Sysno::readlinkat => call.run(stat::readlinkat),

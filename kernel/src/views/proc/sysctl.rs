@@ -9,7 +9,7 @@ use crate::fs::kinds::pipe::MAX_CAPACITY;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::kinds::pseudo_tree::Tree;
 use crate::fs::tree::mount::MAX_MOUNTS;
-use crate::process::{shm, task};
+use crate::process::{core_dump, shm, task};
 use crate::syscall;
 use crate::syscall::ENABLE_SOFT_OFFLINE;
 use crate::syscall::system::{self, RELEASE, VERSION};
@@ -174,7 +174,7 @@ fn kernel(tree: &Tree) {
     constant(tree, "sys/kernel/ngroups_max", 65536);
     constant(tree, "sys/kernel/overflowuid", 65534);
     constant(tree, "sys/kernel/overflowgid", 65534);
-    constant(tree, "sys/kernel/core_pattern", "core");
+    constant(tree, "sys/kernel/core_pattern", core_dump::NAME);
     constant(tree, "sys/kernel/printk", "7\t4\t1\t7");
     constant(tree, "sys/kernel/panic", 0);
     constant(tree, "sys/kernel/random/poolsize", 256);

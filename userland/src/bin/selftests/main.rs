@@ -32,6 +32,7 @@ mod harness;
 mod helper;
 mod hugetlb;
 mod hwpoison;
+mod inspect;
 mod interpreter;
 mod leaks;
 mod leaks_memory;
@@ -126,6 +127,7 @@ const FAMILIES: &[&[Test]] = &[
     timers::TESTS,
     trace::TESTS,
     tracers::TESTS,
+    inspect::TESTS,
     trap::TESTS,
     files::TESTS,
     names::TESTS,

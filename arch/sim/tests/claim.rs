@@ -73,7 +73,7 @@ fn access<F: PteFormat>(
             .load(cpu, p, at)
             .map(|byte| assert!([0, BYTE].contains(&byte))),
         2 => all(p.write(at, &[BYTE], false)),
-        3 => all(p.read(at, &mut [0])),
+        3 => all(p.read(at, &mut [0], false)),
         4 => p.pin(at).map(drop),
         _ => {
             let populated = p.advise(at, PAGE_SIZE, Advice::PopulateWrite);

@@ -315,7 +315,7 @@ fn figures_are_right<F: PteFormat>(w: &World<F>) {
     assert_eq!(seen, [1, 1, 1, 1, 0, 0, 0, 0]);
     let mut bytes = [0; 5000];
     assert_eq!(s.write(page(7), &[3; 5000], false), PAGE_SIZE as usize);
-    assert_eq!(s.read(page(7), &mut bytes), PAGE_SIZE as usize);
+    assert_eq!(s.read(page(7), &mut bytes, false), PAGE_SIZE as usize);
     assert_eq!((bytes[0], bytes[4095]), (3, 3));
     assert_eq!(s.usage().rss.peak, 4);
 }

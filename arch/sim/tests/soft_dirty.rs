@@ -262,7 +262,10 @@ fn the_kernels_writes_count<F: PteFormat>(w: &World<F>) {
     s.clear_soft_dirty().unwrap();
     let mut byte = [0];
     assert_eq!(
-        (s.read(page(0), &mut byte), s.write(page(1), &[1], false)),
+        (
+            s.read(page(0), &mut byte, false),
+            s.write(page(1), &[1], false)
+        ),
         (1, 1)
     );
     assert_eq!(written(&s, 3), [1]);

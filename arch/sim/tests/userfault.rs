@@ -685,7 +685,7 @@ fn dropped_pages_are_asked_for_again<F: PteFormat>(w: &World<F>) {
     // The kernel's accesses stop there.
     s.advise(page(2), PAGE_SIZE, Advice::DontNeed).unwrap();
     let mut bytes = [0; 3 * PAGE_SIZE as usize];
-    assert_eq!(s.read(page(0), &mut bytes), 2 * PAGE_SIZE as usize);
+    assert_eq!(s.read(page(0), &mut bytes, false), 2 * PAGE_SIZE as usize);
     w.check(&[&s], &[]);
 }
 

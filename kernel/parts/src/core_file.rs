@@ -50,12 +50,6 @@ pub struct Status {
     pub times: [u64; 4],
 }
 
-/// The machine's number in ELF files.
-const MACHINE: u16 = match cfg!(target_arch = "aarch64") {
-    true => abi::EM_AARCH64,
-    false => abi::EM_X86_64,
-};
-
 /// Notes, one after the other.
 #[derive(Default)]
 pub struct Notes(Vec<u8>);
@@ -154,15 +148,15 @@ impl Notes {
 }
 
 /// All before the first segment: the ELF header, the program headers and the notes, to a whole
-/// page; and where in the file each segment begins.
-pub fn head(notes: &Notes, segments: &[Segment]) -> Result<Vec<u8>, OutOfMemory> {
+/// page, where the first segment begins. `machine`: its number in ELF files.
+pub fn head(machine: u16, notes: &Notes, segments: &[Segment]) -> Result<Vec<u8>, OutOfMemory> {
     let notes_at = HEADER + SEGMENT * (segments.len() + 1);
     let end = (notes_at + notes.0.len()).next_multiple_of(PAGE_SIZE as usize);
     let mut head = fallible::filled(0, end)?;
     head[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]);
     let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
     put(16, &abi::ET_CORE.to_le_bytes());
-    put(18, &MACHINE.to_le_bytes());
+    put(18, &machine.to_le_bytes());
     put(20, &1u32.to_le_bytes());
     put(32, &(HEADER as u64).to_le_bytes());
     put(52, &(HEADER as u16).to_le_bytes());
@@ -233,7 +227,7 @@ mod tests {
                 rights: abi::PF_R | abi::PF_W,
             },
         ];
-        let file = head(&notes, &segments).unwrap();
+        let file = head(abi::EM_X86_64, &notes, &segments).unwrap();
         assert!(file.len().is_multiple_of(PAGE_SIZE as usize));
         let read = ElfBytes::<LittleEndian>::minimal_parse(&file).unwrap();
         assert_eq!((read.ehdr.e_type, read.ehdr.e_phnum), (abi::ET_CORE, 3));

@@ -7,6 +7,12 @@ use mm::arch::Machine;
 use mm::hugetlb;
 use spin::Once;
 
+/// The machine's number in ELF files.
+pub const ELF_MACHINE: u16 = match cfg!(target_arch = "x86_64") {
+    true => elf::abi::EM_X86_64,
+    false => elf::abi::EM_AARCH64,
+};
+
 /// The machine of the memory manager, which `sched/machine.rs` implements.
 pub struct Hw;
 

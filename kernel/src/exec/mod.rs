@@ -35,7 +35,7 @@ use crate::arch::pte::Format;
 use crate::arch::trap::UserContext;
 use crate::base::cmdline;
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{Space, mm};
+use crate::base::machine::{ELF_MACHINE, Space, mm};
 use crate::fs::{self, ExecFile, FsContext};
 use crate::process::task::{self, AltStack, Image, Process, Resource, ResourceLimits, Task, Work};
 use crate::process::{robust, signal, trace};
@@ -70,10 +70,7 @@ pub fn breathe_between(before: usize, after: usize) -> Result {
 
 /// The target that programs have to be built for.
 const TARGET: Target = Target {
-    machine: match cfg!(target_arch = "x86_64") {
-        true => elf::abi::EM_X86_64,
-        false => elf::abi::EM_AARCH64,
-    },
+    machine: ELF_MACHINE,
     user_end: Format::USER_END.0,
     // Without a word about it, Linux makes the stack executable on x86_64 only.
     executable_stack: cfg!(target_arch = "x86_64"),

@@ -6,7 +6,7 @@
 
 use crate::arch::trap::{StopAt, UserContext};
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{Space, Vma};
+use crate::base::machine::{ELF_MACHINE, Space, Vma};
 use crate::base::room;
 use crate::fs::open::io::Source;
 use crate::fs::tree::inode::FileKind;
@@ -209,7 +209,7 @@ fn write(task: &Arc<Task>, own: &Left, others: &[Left], info: &SigInfo, limit: u
     failed.map_or(Ok(()), Err)?;
     let notes = notes(task, &space, (own, others), info, &files)?;
     let segments = fallible::collect(parts.iter().map(|part| part.segment))?;
-    let head = core_file::head(&notes, &segments)?;
+    let head = core_file::head(ELF_MACHINE, &notes, &segments)?;
     let mut dump = Dump { task, file, limit };
     dump.put(0, &head)?;
     let mut offset = head.len() as u64;

@@ -6,8 +6,8 @@ use super::{Result, call, check};
 pub const NT_PRSTATUS: usize = 1;
 
 /// ptrace(2) with any arguments.
-pub fn ptrace(request: u32, pid: i32, at: usize, data: usize) -> Result<usize> {
-    let arguments = [request as usize, pid as usize, at, data, 0, 0];
+pub fn ptrace(request: usize, pid: i32, at: usize, data: usize) -> Result<usize> {
+    let arguments = [request, pid as usize, at, data, 0, 0];
     call(libc::SYS_ptrace, arguments)
 }
 
@@ -33,7 +33,7 @@ pub fn registers(pid: i32, note: usize) -> Result<Vec<u64>> {
     let mut words = vec![0u64; 512];
     let mut range = [words.as_mut_ptr() as usize, size_of_val(&words[..])];
     ptrace(
-        libc::PTRACE_GETREGSET as u32,
+        libc::PTRACE_GETREGSET as usize,
         pid,
         note,
         range.as_mut_ptr() as usize,
@@ -46,14 +46,14 @@ pub fn registers(pid: i32, note: usize) -> Result<Vec<u64>> {
 pub fn set_registers(pid: i32, note: usize, words: &[u64]) -> Result<()> {
     let mut range = [words.as_ptr() as usize, size_of_val(words)];
     let range = range.as_mut_ptr() as usize;
-    ptrace(libc::PTRACE_SETREGSET as u32, pid, note, range).map(|_| ())
+    ptrace(libc::PTRACE_SETREGSET as usize, pid, note, range).map(|_| ())
 }
 
 /// si_signo, si_code and si_addr of a stop.
 pub fn siginfo(pid: i32) -> Result<(i32, i32, u64)> {
     let mut words = [0u64; 16];
     let into = words.as_mut_ptr() as usize;
-    ptrace(libc::PTRACE_GETSIGINFO as u32, pid, 0, into)?;
+    ptrace(libc::PTRACE_GETSIGINFO as usize, pid, 0, into)?;
     Ok((words[0] as i32, words[1] as i32, words[2]))
 }
 
@@ -61,7 +61,7 @@ pub fn siginfo(pid: i32) -> Result<(i32, i32, u64)> {
 pub fn message(pid: i32) -> Result<u64> {
     let mut message = 0u64;
     ptrace(
-        libc::PTRACE_GETEVENTMSG as u32,
+        libc::PTRACE_GETEVENTMSG as usize,
         pid,
         0,
         &raw mut message as usize,
@@ -105,7 +105,7 @@ pub fn set_call(pid: i32, number: i32) -> Result<()> {
         let mut range = [&raw const number as usize, 4];
         let range = range.as_mut_ptr() as usize;
         ptrace(
-            libc::PTRACE_SETREGSET as u32,
+            libc::PTRACE_SETREGSET as usize,
             pid,
             NT_ARM_SYSTEM_CALL,
             range,
@@ -136,7 +136,7 @@ pub fn set_breakpoint(pid: i32, at: Option<usize>) -> Result<()> {
 
 /// DR0 and DR7, `struct user` of x86_64.
 fn set_debug_registers(pid: i32, at: Option<usize>, control: usize) -> Result<()> {
-    const POKEUSER: u32 = 6;
+    const POKEUSER: usize = 6;
     const U_DEBUGREG: usize = 848;
     ptrace(POKEUSER, pid, U_DEBUGREG + 7 * 8, 0)?;
     if let Some(at) = at {

@@ -1,20 +1,14 @@
 //! Breakpoints and watchpoints of the CPU (Arm ARM, D2): a tracer's, for one thread. They are in
 //! the CPU only while that thread is in user mode.
 
-use super::context::UserContext;
 use super::regs;
 use crate::pte::Format;
-use arch_boot::trap::{Refused, Trap};
+use arch_boot::trap::Refused;
 use core::arch::asm;
 use mm::arch::PteFormat;
 
 /// Of each kind, at most.
 const MOST: usize = 16;
-/// MDSCR_EL1: software step, and breakpoints and watchpoints.
-const MDSCR_SS: u64 = 1 << 0;
-const MDSCR_MDE: u64 = 1 << 15;
-/// SPSR_EL1: the next instruction is stepped.
-const PSTATE_SS: u64 = 1 << 21;
 
 /// The two kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +113,7 @@ impl Breakpoints {
     }
 
     /// Puts them into the CPU.
-    fn load(&self) {
+    pub(crate) fn load(&self) {
         for (n, slot) in self.at_code.iter().enumerate().take(Kind::Break.count()) {
             write("b", n, *slot);
         }
@@ -150,31 +144,5 @@ fn write(kind: &str, n: usize, slot: Slot) {
     match kind {
         "b" => pair!("b", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
         _ => pair!("w", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
-    }
-}
-
-impl UserContext {
-    /// [`UserContext::run`] of a traced thread: with its breakpoints, and with `step` for one
-    /// instruction.
-    pub fn run_traced(&mut self, step: bool) -> Trap {
-        let breakpoints = self.breakpoints.as_ref();
-        let mut mdscr = 0;
-        if let Some(breakpoints) = breakpoints {
-            breakpoints.load();
-            mdscr |= MDSCR_MDE;
-        }
-        if step {
-            mdscr |= MDSCR_SS;
-            self.frame.pstate |= PSTATE_SS;
-        }
-        // The lock is on after a reset.
-        regs::write!("oslar_el1", 0);
-        regs::write!("mdscr_el1", mdscr);
-        regs::isb();
-        let trap = self.run();
-        regs::write!("mdscr_el1", 0);
-        regs::isb();
-        self.frame.pstate &= !PSTATE_SS;
-        trap
     }
 }

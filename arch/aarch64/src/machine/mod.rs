@@ -42,7 +42,7 @@ mod pl011;
 mod power;
 mod raspberry;
 mod regs;
-mod regsets;
 mod rtc;
 mod sigframe;
+mod traced;
 mod watchdog;

@@ -131,7 +131,7 @@ impl UserContext {
     fn exception(&mut self) -> Trap {
         match self.frame.vector {
             0 => Trap::DivideError,
-            1 => debug::trap(self),
+            1 => debug::trap(self.breakpoints.as_deref_mut(), &mut self.frame),
             3 => Trap::Breakpoint,
             6 => Trap::IllegalInstruction,
             13 => Trap::GeneralProtection,

@@ -1,7 +1,7 @@
 //! Breakpoints and watchpoints of the CPU (SDM Vol 3, 18.2): a tracer's, for one thread. They are
 //! in the CPU only while that thread is in user mode.
 
-use super::context::UserContext;
+use super::frame::TrapFrame;
 use crate::pte::Format;
 use arch_boot::trap::{Refused, Trap};
 use core::arch::asm;
@@ -74,7 +74,7 @@ impl Breakpoints {
     }
 
     /// Puts them into the CPU.
-    fn load(&self) {
+    pub(super) fn load(&self) {
         let [a, b, c, d] = self.addresses;
         Dr0::write(a);
         Dr1::write(b);
@@ -102,45 +102,27 @@ impl Breakpoints {
     }
 }
 
-impl UserContext {
-    /// [`UserContext::run`] of a traced thread: with its breakpoints, and with `step` for one
-    /// instruction.
-    pub fn run_traced(&mut self, step: bool) -> Trap {
-        let trap_flag = RFlags::TRAP_FLAG.bits();
-        let own = self.frame.rflags & trap_flag;
-        if step {
-            self.frame.rflags |= trap_flag;
-        }
-        if let Some(breakpoints) = &self.breakpoints {
-            breakpoints.load();
-        }
-        let trap = self.run();
-        if self.breakpoints.is_some() {
-            Dr7::write(Dr7Value::from_bits_truncate(DR7_IDLE));
-        }
-        if step {
-            self.frame.rflags = self.frame.rflags & !trap_flag | own;
-        }
-        trap
-    }
+/// Takes all of them out of the CPU.
+pub fn unload() {
+    Dr7::write(Dr7Value::from_bits_truncate(DR7_IDLE));
 }
 
 /// #DB of user mode: a step, or a breakpoint of its tracer.
-pub fn trap(user: &mut UserContext) -> Trap {
+pub fn trap(breakpoints: Option<&mut Breakpoints>, frame: &mut TrapFrame) -> Trap {
     let status = Dr6::read_raw();
     // SAFETY: clears the sticky status bits (SDM Vol 3, 18.2.3).
     unsafe { asm!("mov dr6, {}", in(reg) DR6_IDLE, options(nostack, preserves_flags)) };
-    let Some(breakpoints) = &mut user.breakpoints else {
+    let Some(breakpoints) = breakpoints else {
         return Trap::SingleStep;
     };
     let hit = breakpoints.note(status);
     if breakpoints.is_before(status) {
         // It runs when the thread goes on.
-        user.frame.rflags |= RFlags::RESUME_FLAG.bits();
+        frame.rflags |= RFlags::RESUME_FLAG.bits();
     }
     match hit && status & Dr6Flags::STEP.bits() == 0 {
         true => Trap::HardwareBreak {
-            addr: VirtAddr(user.frame.rip),
+            addr: VirtAddr(frame.rip),
         },
         false => Trap::SingleStep,
     }

@@ -174,11 +174,11 @@ fn peek_where_nothing_may_be_read() -> Outcome {
         store(at, 0x55);
         Ok(mprotect(at, PAGE, libc::PROT_NONE)?)
     })?;
-    ptrace(libc::PTRACE_ATTACH as u32, pid, 0, 0)?;
+    ptrace(libc::PTRACE_ATTACH as usize, pid, 0, 0)?;
     wait_raw(pid)?;
     let mut word = 0u64;
     ptrace(
-        libc::PTRACE_PEEKDATA as u32,
+        libc::PTRACE_PEEKDATA as usize,
         pid,
         at,
         &raw mut word as usize,
@@ -199,7 +199,7 @@ fn peek_where_nothing_may_be_read() -> Outcome {
         ),
         EFAULT
     );
-    ptrace(libc::PTRACE_DETACH as u32, pid, 0, 0)?;
+    ptrace(libc::PTRACE_DETACH as usize, pid, 0, 0)?;
     wake(pid, tell)?;
     Ok(munmap(at, PAGE)?)
 }

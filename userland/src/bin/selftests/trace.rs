@@ -21,14 +21,14 @@ userland::tests![
     trace_refuses,
 ];
 
-const TRACEME: u32 = libc::PTRACE_TRACEME as u32;
-const PEEK: u32 = libc::PTRACE_PEEKDATA as u32;
-const POKE: u32 = libc::PTRACE_POKEDATA as u32;
-const CONT: u32 = libc::PTRACE_CONT as u32;
-const KILL: u32 = libc::PTRACE_KILL as u32;
-const DETACH: u32 = libc::PTRACE_DETACH as u32;
-const SYSCALL: u32 = libc::PTRACE_SYSCALL as u32;
-const OPTIONS: u32 = libc::PTRACE_SETOPTIONS as u32;
+const TRACEME: usize = libc::PTRACE_TRACEME as usize;
+const PEEK: usize = libc::PTRACE_PEEKDATA as usize;
+const POKE: usize = libc::PTRACE_POKEDATA as usize;
+const CONT: usize = libc::PTRACE_CONT as usize;
+const KILL: usize = libc::PTRACE_KILL as usize;
+const DETACH: usize = libc::PTRACE_DETACH as usize;
+const SYSCALL: usize = libc::PTRACE_SYSCALL as usize;
+const OPTIONS: usize = libc::PTRACE_SETOPTIONS as usize;
 const SYSGOOD: usize = libc::PTRACE_O_TRACESYSGOOD as usize;
 const EXITKILL: usize = libc::PTRACE_O_EXITKILL as usize;
 

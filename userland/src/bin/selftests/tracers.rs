@@ -28,14 +28,14 @@ userland::tests![
     tracer_refuses,
 ];
 
-const CONT: u32 = libc::PTRACE_CONT as u32;
-const SYSCALL: u32 = libc::PTRACE_SYSCALL as u32;
-const STEP: u32 = libc::PTRACE_SINGLESTEP as u32;
-const ATTACH: u32 = libc::PTRACE_ATTACH as u32;
-const SEIZE: u32 = libc::PTRACE_SEIZE as u32;
-const INTERRUPT: u32 = libc::PTRACE_INTERRUPT as u32;
-const LISTEN: u32 = libc::PTRACE_LISTEN as u32;
-const DETACH: u32 = libc::PTRACE_DETACH as u32;
+const CONT: usize = libc::PTRACE_CONT as usize;
+const SYSCALL: usize = libc::PTRACE_SYSCALL as usize;
+const STEP: usize = libc::PTRACE_SINGLESTEP as usize;
+const ATTACH: usize = libc::PTRACE_ATTACH as usize;
+const SEIZE: usize = libc::PTRACE_SEIZE as usize;
+const INTERRUPT: usize = libc::PTRACE_INTERRUPT as usize;
+const LISTEN: usize = libc::PTRACE_LISTEN as usize;
+const DETACH: usize = libc::PTRACE_DETACH as usize;
 const EVENT_STOP: i32 = 128;
 
 type Result<T> = std::result::Result<T, Stop>;
@@ -535,11 +535,11 @@ fn tracer_refuses() -> Outcome {
     let mut range = [regs.as_ptr() as usize, 12];
     let range = range.as_mut_ptr() as usize;
     check_err!(
-        ptrace(libc::PTRACE_SETREGSET as u32, pid, NT_PRSTATUS, range),
+        ptrace(libc::PTRACE_SETREGSET as usize, pid, NT_PRSTATUS, range),
         EINVAL
     );
     check_err!(
-        ptrace(libc::PTRACE_GETREGSET as u32, pid, NT_PRSTATUS, 16),
+        ptrace(libc::PTRACE_GETREGSET as usize, pid, NT_PRSTATUS, 16),
         EFAULT
     );
     check_eq!(registers(pid, NT_PRSTATUS)?, regs);

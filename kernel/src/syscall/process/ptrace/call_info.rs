@@ -2,17 +2,14 @@
 
 use super::Request;
 use crate::base::errno::{Errno, Result};
+use crate::base::machine::ELF_MACHINE;
 use crate::base::user_ptr::UserBytes;
 use crate::process::trace::StopKind;
 use linux_raw_sys::ptrace as abi;
 
 /// AUDIT_ARCH_X86_64 or AUDIT_ARCH_AARCH64: the number of the machine in ELF files, of 64 bits and
 /// little-endian.
-const ARCH: u32 = 0xc000_0000
-    | match cfg!(target_arch = "x86_64") {
-        true => 62,
-        false => 183,
-    };
+const ARCH: u32 = 0xc000_0000 | ELF_MACHINE as u32;
 
 /// Bytes of `struct ptrace_syscall_info` before what depends on the kind of stop, and in all.
 const HEAD: usize = 24;

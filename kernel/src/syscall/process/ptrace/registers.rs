@@ -40,10 +40,10 @@ pub fn request(request: &Request<'_>, number: u32) -> Result {
             UserPtr::from(request.data).write(&word)
         }
         ptrace::PTRACE_POKEUSR => {
-            let spare = spare()?;
+            let mut spare = spare()?;
             request.with_stopped(|trace| {
                 let registers = &mut trace.registers;
-                Ok(registers.set_user_word(request.at, request.data, spare)?)
+                Ok(registers.set_user_word(request.at, request.data, &mut spare)?)
             })
         }
         GETREGS if has_requests => get(request, NT_PRSTATUS, whole(NT_PRSTATUS)?),
@@ -55,9 +55,9 @@ pub fn request(request: &Request<'_>, number: u32) -> Result {
 }
 
 /// Memory for the thread's first breakpoint.
-fn spare() -> Result<Box<Breakpoints>> {
+fn spare() -> Result<Option<Box<Breakpoints>>> {
     room::check(Errno::ENOMEM)?;
-    Ok(Box::default())
+    Ok(Some(Box::default()))
 }
 
 /// The set that a request is about, with the `struct iovec` at `data`: of its bytes only as many
@@ -107,6 +107,6 @@ fn get(request: &Request<'_>, note: u32, into: UserBytes) -> Result {
 fn set(request: &Request<'_>, note: u32, from: UserBytes) -> Result {
     let mut bytes: Vec<u8> = fallible::filled(0, from.len as usize)?;
     from.read(&mut bytes)?;
-    let spare = spare()?;
-    request.with_stopped(|trace| Ok(trace.registers.replace_set(note, &bytes, spare)?))
+    let mut spare = spare()?;
+    request.with_stopped(|trace| Ok(trace.registers.replace_set(note, &bytes, &mut spare)?))
 }

@@ -2,13 +2,14 @@
 //! user_regs_struct`, `struct user`, NT_*).
 
 use super::context::UserContext;
-use super::debug::Breakpoints;
+use super::debug::{self, Breakpoints};
 use super::fp::{self, LEGACY_SIZE, XSTATE_BV};
 use super::frame::{ALWAYS_RFLAGS, CHANGED, SYSCALL, USER_RFLAGS};
 use super::segments::Segments;
 use super::selectors::{USER_CODE, USER_DATA};
 use alloc::boxed::Box;
-use arch_boot::trap::{Refused, StopAt};
+use arch_boot::trap::{Refused, StopAt, Trap};
+use x86_64::registers::rflags::RFlags;
 
 const NT_PRSTATUS: u32 = 1;
 const NT_PRFPREG: u32 = 2;
@@ -26,6 +27,27 @@ const USER_BYTES: u64 = 928;
 const LEGACY: u64 = 0b11;
 
 impl UserContext {
+    /// [`UserContext::run`] of a traced thread: with its breakpoints, and with `step` for one
+    /// instruction.
+    pub fn run_traced(&mut self, step: bool) -> Trap {
+        let trap_flag = RFlags::TRAP_FLAG.bits();
+        let own = self.frame.rflags & trap_flag;
+        if step {
+            self.frame.rflags |= trap_flag;
+        }
+        if let Some(breakpoints) = &self.breakpoints {
+            breakpoints.load();
+        }
+        let trap = self.run();
+        if self.breakpoints.is_some() {
+            debug::unload();
+        }
+        if step {
+            self.frame.rflags = self.frame.rflags & !trap_flag | own;
+        }
+        trap
+    }
+
     /// Before a stop for a tracer: the registers are in memory, and tell where in a system call the
     /// thread is.
     pub fn begin_stop(&mut self, at: StopAt) {
@@ -85,7 +107,7 @@ impl UserContext {
         &mut self,
         note: u32,
         from: &[u8],
-        _spare: Box<Breakpoints>,
+        _spare: &mut Option<Box<Breakpoints>>,
     ) -> Result<(), Refused> {
         match note {
             NT_PRSTATUS => {
@@ -179,7 +201,7 @@ impl UserContext {
 
     /// A word of `struct user`, PTRACE_PEEKUSER: its registers and debug registers, else 0.
     pub fn user_word(&self, at: u64) -> Result<u64, Refused> {
-        if at % 8 != 0 || at >= USER_BYTES {
+        if !at.is_multiple_of(8) || at >= USER_BYTES {
             return Err(Refused::Io);
         }
         if let Some(word) = self.general().get(at as usize / 8) {
@@ -194,10 +216,10 @@ impl UserContext {
         &mut self,
         at: u64,
         value: u64,
-        spare: Box<Breakpoints>,
+        spare: &mut Option<Box<Breakpoints>>,
     ) -> Result<(), Refused> {
         let mut words = self.general();
-        if at % 8 != 0 {
+        if !at.is_multiple_of(8) {
             return Err(Refused::Io);
         }
         if let Some(word) = words.get_mut(at as usize / 8) {
@@ -205,7 +227,7 @@ impl UserContext {
             return self.set_general(&words);
         }
         let n = debug_register(at).ok_or(Refused::Io)?;
-        self.breakpoints.get_or_insert(spare).set(n, value)
+        slot(&mut self.breakpoints, spare)?.set(n, value)
     }
 }
 
@@ -213,4 +235,15 @@ impl UserContext {
 fn debug_register(at: u64) -> Option<usize> {
     let n = at.checked_sub(DEBUG_AT)? / 8;
     (n < 8).then_some(n as usize)
+}
+
+/// The thread's breakpoints, in `spare` memory if these are its first.
+fn slot<'a>(
+    own: &'a mut Option<Box<Breakpoints>>,
+    spare: &mut Option<Box<Breakpoints>>,
+) -> Result<&'a mut Breakpoints, Refused> {
+    if own.is_none() {
+        *own = spare.take();
+    }
+    own.as_deref_mut().ok_or(Refused::Io)
 }

@@ -3,8 +3,9 @@
 
 use super::context::{PSTATE_PRIVILEGED, PSTATE_USER, UserContext};
 use super::debug::{Breakpoints, Kind, Slot};
+use super::regs;
 use alloc::boxed::Box;
-use arch_boot::trap::{Refused, StopAt};
+use arch_boot::trap::{Refused, StopAt, Trap};
 
 const NT_PRSTATUS: u32 = 1;
 const NT_PRFPREG: u32 = 2;
@@ -12,6 +13,12 @@ const NT_ARM_TLS: u32 = 0x401;
 const NT_ARM_HW_BREAK: u32 = 0x402;
 const NT_ARM_HW_WATCH: u32 = 0x403;
 const NT_ARM_SYSTEM_CALL: u32 = 0x404;
+
+/// MDSCR_EL1: software step, and breakpoints and watchpoints.
+const MDSCR_SS: u64 = 1 << 0;
+const MDSCR_MDE: u64 = 1 << 15;
+/// SPSR_EL1: the next instruction is stepped.
+const PSTATE_SS: u64 = 1 << 21;
 
 /// Words of `struct user_pt_regs`: x0 to x30, sp, pc, pstate.
 const GENERAL: usize = 34;
@@ -44,6 +51,30 @@ fn kind(note: u32) -> Option<Kind> {
 }
 
 impl UserContext {
+    /// [`UserContext::run`] of a traced thread: with its breakpoints, and with `step` for one
+    /// instruction.
+    pub fn run_traced(&mut self, step: bool) -> Trap {
+        let breakpoints = self.breakpoints.as_ref();
+        let mut mdscr = 0;
+        if let Some(breakpoints) = breakpoints {
+            breakpoints.load();
+            mdscr |= MDSCR_MDE;
+        }
+        if step {
+            mdscr |= MDSCR_SS;
+            self.frame.pstate |= PSTATE_SS;
+        }
+        // The lock is on after a reset.
+        regs::write!("oslar_el1", 0);
+        regs::write!("mdscr_el1", mdscr);
+        regs::isb();
+        let trap = self.run();
+        regs::write!("mdscr_el1", 0);
+        regs::isb();
+        self.frame.pstate &= !PSTATE_SS;
+        trap
+    }
+
     /// Before a stop for a tracer: the registers are in memory. A call that is to be repeated is
     /// shown as not yet begun.
     pub fn begin_stop(&mut self, at: StopAt) {
@@ -123,7 +154,7 @@ impl UserContext {
         &mut self,
         note: u32,
         from: &[u8],
-        spare: Box<Breakpoints>,
+        spare: &mut Option<Box<Breakpoints>>,
     ) -> Result<(), Refused> {
         match note {
             NT_PRSTATUS => self.set_general(from),
@@ -174,9 +205,9 @@ impl UserContext {
         &mut self,
         kind: Kind,
         from: &[u8],
-        spare: Box<Breakpoints>,
+        spare: &mut Option<Box<Breakpoints>>,
     ) -> Result<(), Refused> {
-        let breakpoints = self.breakpoints.get_or_insert(spare);
+        let breakpoints = slot(&mut self.breakpoints, spare)?;
         let slots = from.get(HEAD..).unwrap_or_default().chunks_exact(SLOT);
         for (n, bytes) in slots.enumerate() {
             let slot = Slot {
@@ -198,8 +229,19 @@ impl UserContext {
         &mut self,
         _at: u64,
         _value: u64,
-        _spare: Box<Breakpoints>,
+        _spare: &mut Option<Box<Breakpoints>>,
     ) -> Result<(), Refused> {
         Err(Refused::Io)
     }
+}
+
+/// The thread's breakpoints, in `spare` memory if these are its first.
+fn slot<'a>(
+    own: &'a mut Option<Box<Breakpoints>>,
+    spare: &mut Option<Box<Breakpoints>>,
+) -> Result<&'a mut Breakpoints, Refused> {
+    if own.is_none() {
+        *own = spare.take();
+    }
+    own.as_deref_mut().ok_or(Refused::Io)
 }

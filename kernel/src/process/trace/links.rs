@@ -47,8 +47,17 @@ pub fn attach(tracer: &Task, tracee: &Arc<Task>, seize: Option<TraceOptions>) ->
     if seize.is_none() {
         signal::send_task(tracee, SigInfo::kernel(SIGSTOP));
     }
-    // It stops again, for its tracer.
-    sched::wake_from(tracee, |state| state == TaskState::Stopped);
+    // One that is stopped with its process stops again, for its tracer, before the call returns.
+    if tracee.has_stopped.load(Relaxed) {
+        sched::wake_from(tracee, |state| state == TaskState::Stopped);
+        let has_stopped = || {
+            let goes_on = tracee.stopped_by().is_none();
+            let trace = tracee.trace.lock();
+            let has_stop = trace.as_ref().is_none_or(|trace| trace.stop.is_some());
+            (has_stop || goes_on).then_some(())
+        };
+        let _ = own.child_events.wait_killable(has_stopped);
+    }
     Ok(())
 }
 

@@ -156,6 +156,8 @@ fn tracer_attaches_to_a_stopped_process() -> Outcome {
         Some((pid, Status::Stopped(libc::SIGSTOP)))
     );
     ptrace(SEIZE, pid, 0, 0)?;
+    // At once, before wait has told of it.
+    registers(pid, NT_PRSTATUS)?;
     stopped(pid, libc::SIGSTOP, EVENT_STOP)?;
     // Its process stays stopped; it runs.
     go_on(pid, 0)?;

@@ -159,16 +159,27 @@ fn part(space: &Space, vma: &Vma) -> Part {
 /// Pages that are looked at together.
 const BATCH: usize = 512;
 
+/// What [`look`] says of a page: an entry maps it, and the frame is none of a file's.
+const PRESENT: u64 = 1;
+const OWN: u64 = 2;
+
+/// Looks at pages from `at` on.
+fn look(space: &Space, at: VirtAddr, words: &mut [u64]) {
+    space.page_words(at, words, |info| {
+        let present = info.present && !info.zero_page;
+        let own = info.present && !info.file_or_shared;
+        u64::from(present) * PRESENT | u64::from(own) * OWN
+    });
+}
+
 /// Whether a private area of a file has pages of its own.
 fn has_anon(space: &Space, vma: &Vma) -> bool {
     let mut words = [0; 64];
     let mut at = vma.range.start;
     while at < vma.range.end {
-        space.page_words(at, &mut words, |info| {
-            u64::from(info.present && !info.file_or_shared)
-        });
+        look(space, at, &mut words);
         let left = ((vma.range.end - at) / PAGE_SIZE) as usize;
-        if words.iter().take(left).any(|word| *word != 0) {
+        if words.iter().take(left).any(|word| word & OWN != 0) {
             return true;
         }
         at = VirtAddr(at.0 + words.len() as u64 * PAGE_SIZE);
@@ -321,11 +332,9 @@ impl Dump<'_> {
         let pages = held / PAGE_SIZE;
         for first in (0..pages).step_by(BATCH) {
             let at = |n: u64| VirtAddr(start + n * PAGE_SIZE);
-            space.page_words(at(first), &mut words, |info| {
-                u64::from(info.present && !info.zero_page)
-            });
+            look(space, at(first), &mut words);
             for n in first..pages.min(first + BATCH as u64) {
-                let is_there = words[(n - first) as usize] != 0;
+                let is_there = words[(n - first) as usize] & PRESENT != 0;
                 if is_there || part.every {
                     let read = space.read(at(n), &mut page, true);
                     self.put(offset + n * PAGE_SIZE, &page[..read])?;

@@ -40,6 +40,11 @@ impl Pending {
         self.set
     }
 
+    /// The one that was queued after `n` others, and stays.
+    pub fn nth(&self, n: usize) -> Option<SigInfo> {
+        self.queue.get(n).copied()
+    }
+
     /// Adds one; a standard signal that is pending already is not added again. [`QueueFull`]: a
     /// real-time signal, from something else than kill(2) and the kernel, finds `limit` signals
     /// queued, or no memory.

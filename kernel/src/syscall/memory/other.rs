@@ -11,6 +11,7 @@ use crate::process::signal;
 use crate::process::task::{self, Process, Task};
 use crate::sched;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use linux_raw_sys::general as abi;
 use mm::Advice;
 use mm::addr::VirtAddr;
@@ -27,6 +28,21 @@ fn process(task: &Task, fd: Fd) -> Result<Arc<Process>> {
 const PIDFD_SELF_THREAD: i32 = -10000;
 const PIDFD_SELF_THREAD_GROUP: i32 = -20000;
 
+/// Reads a list of ranges of another process. EINVAL: more than 1024, or one that is too long.
+pub(super) fn ranges(list: UserSlice<IoVec>) -> Result<Vec<IoVec>> {
+    if list.len > u64::from(abi::UIO_MAXIOV) {
+        return Err(Errno::EINVAL);
+    }
+    let mut ranges = fallible::filled([0; 2], list.len as usize)?;
+    for (range, element) in ranges.iter_mut().zip(list.elements()) {
+        *range = element.read()?;
+        if range[1] > isize::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
+    }
+    Ok(ranges)
+}
+
 /// process_madvise(2): how many bytes were advised before the first range that is refused; its
 /// error when it is the first of all. EINVAL: for another process, advice that could change what it
 /// reads.
@@ -37,16 +53,10 @@ pub fn process_madvise(
     advice: u32,
     flags: u32,
 ) -> Result<u64> {
-    if flags != 0 || list.len > u64::from(abi::UIO_MAXIOV) {
+    if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let mut ranges = fallible::filled([0; 2], list.len as usize)?;
-    for (range, element) in ranges.iter_mut().zip(list.elements()) {
-        *range = element.read()?;
-        if range[1] > isize::MAX as u64 {
-            return Err(Errno::EINVAL);
-        }
-    }
+    let ranges = ranges(list)?;
     let process = process(task, fd)?;
     let space = process.space.get().ok_or(Errno::ESRCH)?;
     let advice = super::advice_of(advice).ok_or(Errno::EINVAL)?;

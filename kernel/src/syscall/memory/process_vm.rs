@@ -1,5 +1,6 @@
 //! process_vm_readv(2) and process_vm_writev(2): copies between the memory of two processes.
 
+use super::other::ranges;
 use crate::arch::pte::Format;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Space;
@@ -8,7 +9,6 @@ use crate::fs::open::io::{IoVec, Sink, Source};
 use crate::process::task::{self, Pid, Task};
 use crate::process::trace;
 use alloc::vec::Vec;
-use linux_raw_sys::general as abi;
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
 
@@ -20,16 +20,10 @@ struct Remote {
 
 /// Who is copied from or to. ESRCH: no such process; EPERM: it is not the caller's to look into.
 fn remote(task: &Task, pid: Pid, list: UserSlice<IoVec>, flags: u64) -> Result<Remote> {
-    if flags != 0 || list.len > u64::from(abi::UIO_MAXIOV) {
+    if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let mut ranges = fallible::filled([0; 2], list.len as usize)?;
-    for (range, element) in ranges.iter_mut().zip(list.elements()) {
-        *range = element.read()?;
-        if range[1] > isize::MAX as u64 {
-            return Err(Errno::EINVAL);
-        }
-    }
+    let ranges = ranges(list)?;
     let other = task::find_task(pid).ok_or(Errno::ESRCH)?;
     if !trace::may_access(task.process(), other.process()) {
         return Err(Errno::EPERM);

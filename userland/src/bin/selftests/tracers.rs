@@ -24,6 +24,7 @@ userland::tests![
     tracer_steps_into_a_handler,
     tracer_breaks,
     tracer_watches,
+    tracer_sees_pending_signals,
     tracer_ends_with_many,
     tracer_refuses,
 ];
@@ -472,6 +473,41 @@ fn tracer_watches() -> Outcome {
     trace::set_watchpoint(pid, None)?;
     go_on(pid, 0)?;
     check_eq!(proc::wait_for(pid)?, Status::Exited(35));
+    file::close(tell)?;
+    Ok(())
+}
+
+fn tracer_sees_pending_signals() -> Outcome {
+    const PEEK: usize = 0x4209;
+    let (pid, tell) = waiting(Ok)?;
+    ptrace(ATTACH, pid, 0, 0)?;
+    stopped(pid, libc::SIGSTOP, 0)?;
+    let mask = 1u64 << (libc::SIGUSR1 - 1) | 1 << (libc::SIGUSR2 - 1);
+    ptrace(0x420b, pid, 8, &raw const mask as usize)?;
+    for signal in [libc::SIGUSR2, libc::SIGUSR1] {
+        proc::kill(pid, signal)?;
+    }
+    let mut infos = [[0u64; 16]; 3];
+    let mut peek = |first: u64, flags: u32, most: i32| {
+        let arguments = [first, u64::from(flags) | (most as u32 as u64) << 32];
+        let at = arguments.as_ptr() as usize;
+        let found = ptrace(PEEK, pid, at, infos.as_mut_ptr() as usize);
+        found.map(|n| (n, infos.map(|info| info[0] as i32)))
+    };
+    check_eq!(peek(0, 0, 3)?.0, 0);
+    let (n, signals) = peek(0, 1, 3)?;
+    check_eq!((n, &signals[..2]), (2, &[libc::SIGUSR2, libc::SIGUSR1][..]));
+    check_eq!(peek(1, 1, 3)?.0, 1);
+    check_eq!(peek(2, 1, 3)?.0, 0);
+    check_err!(peek(0, 2, 1), EINVAL);
+    check_err!(peek(0, 1, -1), EINVAL);
+    let none = 0u64;
+    let mut found = 0u64;
+    ptrace(0x420a, pid, 8, &raw mut found as usize)?;
+    check_eq!(found, mask);
+    check_err!(ptrace(0x420b, pid, 4, &raw const none as usize), EINVAL);
+    proc::kill(pid, libc::SIGKILL)?;
+    check_eq!(proc::wait_for(pid)?, Status::Killed(libc::SIGKILL));
     file::close(tell)?;
     Ok(())
 }

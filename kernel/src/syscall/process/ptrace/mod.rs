@@ -8,6 +8,7 @@ use crate::base::user_ptr::UserPtr;
 use crate::process::signal::{self, SIGKILL, SigInfo, UNBLOCKABLE};
 use crate::process::task::{self, Pid, Task};
 use crate::process::trace::{self, Resume, StopKind, TraceOptions};
+use crate::sched;
 use crate::syscall::signal::InfoBytes;
 use alloc::sync::Arc;
 use linux_raw_sys::ptrace as abi;
@@ -113,6 +114,7 @@ impl Request<'_> {
                 let signo = i32::from_ne_bytes([a, b, c, d]);
                 self.siginfo(|info| *info = SigInfo::from_user(signo, &bytes))?;
             }
+            abi::PTRACE_PEEKSIGINFO => return self.peek_siginfo(),
             abi::PTRACE_GETSIGMASK => {
                 self.check_mask_size()?;
                 UserPtr::from(self.data).write(&self.tracee()?.blocked())?;
@@ -156,6 +158,38 @@ impl Request<'_> {
             }
             Ok(f(&mut stop.info))
         })
+    }
+
+    /// Copies pending signals, which stay, to `data`; how many. `at`: `struct ptrace_peeksiginfo_args`,
+    /// the first, whether those of the process are meant, and how many.
+    fn peek_siginfo(&self) -> Result<u64> {
+        let arguments = UserPtr::<u64>::from(self.at);
+        let [first, more]: [u64; 2] = arguments.field(0).read()?;
+        let (flags, most) = (more as u32, (more >> 32) as i32);
+        if flags & !abi::PTRACE_PEEKSIGINFO_SHARED != 0 || most < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let tracee = self.tracee()?;
+        let into = UserPtr::<InfoBytes>::from(self.data);
+        for n in 0..most as u64 {
+            let at = usize::try_from(first.saturating_add(n)).unwrap_or(usize::MAX);
+            let info = match flags {
+                0 => tracee.pending.lock().nth(at),
+                _ => tracee.process().pending.lock().nth(at),
+            };
+            let Some(info) = info else {
+                return Ok(n);
+            };
+            match into.element(n).write(&info.to_bytes()) {
+                Err(why) if n == 0 => return Err(why),
+                Err(_) => return Ok(n),
+                Ok(()) => {}
+            }
+            if sched::breathe() {
+                return Ok(n + 1);
+            }
+        }
+        Ok(most as u64)
     }
 
     fn peek(&self) -> Result {

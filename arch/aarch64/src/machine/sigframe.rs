@@ -48,14 +48,21 @@ pub fn min_signal_stack() -> u64 {
 
 type FrameWords = [u64; WORDS];
 
-fn bytes(words: &FrameWords) -> &[u8] {
+/// Integers, of which any bytes are a value.
+pub(super) trait Word: Copy {}
+impl Word for u64 {}
+impl Word for u128 {}
+
+/// Words as the bytes that they are in memory.
+pub(super) fn bytes<W: Word, const N: usize>(words: &[W; N]) -> &[u8] {
     // SAFETY: any words are valid bytes, of the same length and lifetime.
-    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of::<FrameWords>()) }
+    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of::<[W; N]>()) }
 }
 
-fn bytes_mut(words: &mut FrameWords) -> &mut [u8] {
+/// See [`bytes`].
+pub(super) fn bytes_mut<W: Word, const N: usize>(words: &mut [W; N]) -> &mut [u8] {
     // SAFETY: as in `bytes`, and any bytes are valid words.
-    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of::<FrameWords>()) }
+    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of::<[W; N]>()) }
 }
 
 fn pair(low: u32, high: u32) -> u64 {

@@ -4,6 +4,7 @@
 use super::context::{PSTATE_PRIVILEGED, PSTATE_USER, UserContext};
 use super::debug::{Breakpoints, Kind, Slot};
 use super::regs;
+use super::sigframe::{bytes, bytes_mut};
 use alloc::boxed::Box;
 use arch_boot::trap::{Refused, StopAt, Trap};
 
@@ -24,6 +25,7 @@ const PSTATE_SS: u64 = 1 << 21;
 const GENERAL: usize = 34;
 /// Bytes of `struct user_fpsimd_state`: v0 to v31, fpsr, fpcr, eight unused.
 const FLOAT: usize = 528;
+const VECTORS: usize = 512;
 /// Bytes of one breakpoint, behind as many of the head.
 const SLOT: usize = 16;
 const HEAD: usize = 8;
@@ -34,12 +36,6 @@ fn word32(bytes: &[u8]) -> u32 {
 
 fn word64(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
-}
-
-fn put64<'a>(into: &mut [u8], words: impl IntoIterator<Item = &'a u64>) {
-    for (bytes, word) in into.chunks_exact_mut(8).zip(words) {
-        bytes.copy_from_slice(&word.to_ne_bytes());
-    }
 }
 
 fn kind(note: u32) -> Option<Kind> {
@@ -109,20 +105,14 @@ impl UserContext {
     /// Copies a set, of [`UserContext::set_size`] bytes.
     pub fn copy_set(&mut self, note: u32, into: &mut [u8]) {
         match note {
-            NT_PRSTATUS => {
-                let f = &self.frame;
-                put64(into, f.x.iter().chain([&f.sp, &f.pc, &f.pstate]));
-            }
+            NT_PRSTATUS => into.copy_from_slice(bytes(&self.general())),
             NT_PRFPREG => {
                 let (fpsr, fpcr, v) = self.fp.registers();
-                for (bytes, v) in into.chunks_exact_mut(16).zip(v) {
-                    bytes.copy_from_slice(&v.to_ne_bytes());
-                }
-                into[512..516].copy_from_slice(&fpsr.to_ne_bytes());
-                into[516..520].copy_from_slice(&fpcr.to_ne_bytes());
-                into[520..].fill(0);
+                into[..VECTORS].copy_from_slice(bytes(v));
+                let control = u64::from(fpsr) | u64::from(fpcr) << 32;
+                into[VECTORS..].copy_from_slice(bytes(&[control, 0]));
             }
-            NT_ARM_TLS => put64(into, &[self.tls()]),
+            NT_ARM_TLS => into.copy_from_slice(&self.tls().to_ne_bytes()),
             NT_ARM_SYSTEM_CALL => {
                 let call = match self.in_call {
                     true => self.frame.x[8] as i32,
@@ -159,15 +149,14 @@ impl UserContext {
         match note {
             NT_PRSTATUS => self.set_general(from),
             NT_PRFPREG => {
-                let mut all = [0; FLOAT];
-                self.copy_set(note, &mut all);
-                all[..from.len()].copy_from_slice(from);
-                let v = core::array::from_fn(|n| {
-                    let bytes = all[n * 16..][..16].try_into();
-                    u128::from_ne_bytes(bytes.expect("sixteen bytes"))
-                });
-                let (fpsr, fpcr) = (word32(&all[512..516]), word32(&all[516..520]));
-                self.fp.set_registers(fpsr, fpcr, v);
+                let (fpsr, fpcr, v) = self.fp.registers();
+                let (mut v, mut control) = (*v, [u64::from(fpsr) | u64::from(fpcr) << 32, 0]);
+                let (vectors, rest) = from.split_at(from.len().min(VECTORS));
+                bytes_mut(&mut v)[..vectors.len()].copy_from_slice(vectors);
+                bytes_mut(&mut control)[..rest.len()].copy_from_slice(rest);
+                let [control, _] = control;
+                self.fp
+                    .set_registers(control as u32, (control >> 32) as u32, v);
                 Ok(())
             }
             NT_ARM_TLS if from.len() == 8 => {
@@ -184,14 +173,18 @@ impl UserContext {
         }
     }
 
-    fn set_general(&mut self, from: &[u8]) -> Result<(), Refused> {
+    #[inline(never)]
+    fn general(&self) -> [u64; GENERAL] {
         let f = &self.frame;
-        let mut all = [0; GENERAL];
-        all[..31].copy_from_slice(&f.x);
-        all[31..].copy_from_slice(&[f.sp, f.pc, f.pstate]);
-        for (word, bytes) in all.iter_mut().zip(from.chunks_exact(8)) {
-            *word = word64(bytes);
-        }
+        let mut words = [0; GENERAL];
+        words[..31].copy_from_slice(&f.x);
+        words[31..].copy_from_slice(&[f.sp, f.pc, f.pstate]);
+        words
+    }
+
+    fn set_general(&mut self, from: &[u8]) -> Result<(), Refused> {
+        let mut all = self.general();
+        bytes_mut(&mut all)[..from.len()].copy_from_slice(from);
         let [x @ .., sp, pc, pstate] = all;
         if pstate & PSTATE_PRIVILEGED != 0 {
             return Err(Refused::Invalid);

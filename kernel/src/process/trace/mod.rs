@@ -223,11 +223,27 @@ pub fn with_stopped<R>(
     tid: Pid,
     f: impl FnOnce(&mut Trace) -> Result<R>,
 ) -> Result<R> {
-    let task = tracee(tracer, tid)?;
+    let (mut f, mut result) = (Some(f), Err(Errno::ESRCH));
+    look_at_stopped(tracer, tid, &mut |trace| {
+        if let Some(f) = f.take() {
+            result = f(trace);
+        }
+    });
+    result
+}
+
+/// The part of [`with_stopped`] that is there once.
+#[inline(never)]
+fn look_at_stopped(tracer: &Task, tid: Pid, f: &mut dyn FnMut(&mut Trace)) {
+    let Ok(task) = tracee(tracer, tid) else {
+        return;
+    };
     let mut trace = task.trace.lock();
-    let trace = trace.as_deref_mut().ok_or(Errno::ESRCH)?;
-    trace.stop().ok_or(Errno::ESRCH)?;
-    f(trace)
+    if let Some(trace) = trace.as_deref_mut()
+        && trace.stop().is_some()
+    {
+        f(trace);
+    }
 }
 
 /// A stopped thread goes on, with a signal or 0.

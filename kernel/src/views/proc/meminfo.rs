@@ -16,6 +16,7 @@ use mm::hugetlb;
 const PMD: Order = Level::Pmd.order();
 
 /// One line of meminfo.
+#[inline(never)]
 fn kb(out: &mut Text, name: &str, pages: u64) {
     let (blanks, value) = (
         15usize.saturating_sub(name.len()),
@@ -124,21 +125,15 @@ pub fn show_node(out: &mut Text) -> Result {
         ("PageTables", c.page_tables),
         ("AnonHugePages", mm().thp().pmd_mappings() << PMD.0),
     ] {
-        let kb = pages * (PAGE_SIZE >> 10);
-        out.put(format_args!(
-            "Node 0 {:<15}{kb:>8} kB\n",
-            format!("{name}:")
-        ));
+        out.put(format_args!("Node 0 "));
+        kb(out, name, pages);
     }
     for (name, pages) in [
         ("HugePages_Total", huge.total),
         ("HugePages_Free", huge.free),
         ("HugePages_Surp", huge.surplus),
     ] {
-        out.put(format_args!(
-            "Node 0 {:<16}{pages:>6}\n",
-            format!("{name}:")
-        ));
+        out.put(format_args!("Node 0 {name}: {pages:>5}\n"));
     }
     Ok(())
 }

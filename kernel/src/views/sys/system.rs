@@ -68,6 +68,8 @@ pub fn register(tree: &Tree) {
     }
 }
 
+// Called at several places, and would be there as often.
+#[inline(never)]
 fn enter(tree: &Tree, folder: &str, files: &'static [File], cpu: usize) {
     for (name, text) in files {
         tree.show(&format!("{folder}/{name}"), move |out| text(cpu, out));

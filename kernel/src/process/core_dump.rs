@@ -168,7 +168,7 @@ fn look(space: &Space, at: VirtAddr, words: &mut [u64]) {
     space.page_words(at, words, |info| {
         let present = info.present && !info.zero_page;
         let own = info.present && !info.file_or_shared;
-        u64::from(present) * PRESENT | u64::from(own) * OWN
+        u64::from(present) | u64::from(own) << OWN.trailing_zeros()
     });
 }
 

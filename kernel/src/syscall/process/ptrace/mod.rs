@@ -160,8 +160,8 @@ impl Request<'_> {
         })
     }
 
-    /// Copies pending signals, which stay, to `data`; how many. `at`: `struct ptrace_peeksiginfo_args`,
-    /// the first, whether those of the process are meant, and how many.
+    /// Copies pending signals, which stay, to `data`; how many. `at`: `struct
+    /// ptrace_peeksiginfo_args`, the first, whether those of the process are meant, and how many.
     fn peek_siginfo(&self) -> Result<u64> {
         let arguments = UserPtr::<u64>::from(self.at);
         let [first, more]: [u64; 2] = arguments.field(0).read()?;

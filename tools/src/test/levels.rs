@@ -226,7 +226,7 @@ pub const ROWS: &[Row] = &[
     row(
         "user.*.foreign.*",
         Slice(5),
-        "a program of Debian's that no longer runs: bash, python3, sqlite3, perl, Go, Redis",
+        "a program of Debian's that no longer runs: bash, gdb, strace, python3, sqlite3, perl, Go, Redis",
     ),
     row(
         "user.*.plugin.counts,user.*.plugin.arguments",

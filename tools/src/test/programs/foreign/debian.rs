@@ -9,6 +9,7 @@ use crate::qemu::Machine;
 use crate::rootfs;
 use crate::test::console;
 use crate::test::outcome::Outcome;
+use crate::test::programs::foreign::dynamic;
 use crate::test::programs::skipped;
 use crate::workspace::Temporary;
 use anyhow::Result;
@@ -49,11 +50,39 @@ const REDIS: Packages = Packages {
     ],
 };
 
+const DEBUGGERS: Packages = Packages {
+    name: "debuggers",
+    names: &[
+        "base-files",
+        "bash",
+        "coreutils",
+        "gdb",
+        "grep",
+        "libasan8",
+        "libtsan2",
+        "libubsan1",
+        "mount",
+        "numactl",
+        "sed",
+        "strace",
+        "util-linux",
+    ],
+};
+/// How `tests/c/debugged.c` is compiled for them: the programs' names and flags.
+const DEBUGGED: [(&str, &[&str]); 4] = [
+    ("debugged", &[]),
+    ("address", &["-fsanitize=address"]),
+    ("thread", &["-fsanitize=thread"]),
+    ("undefined", &["-fsanitize=undefined"]),
+];
+
 /// A script for bash, and what it must print.
 pub struct Case {
     /// As a part of the test's name.
     pub name: &'static str,
     packages: Packages,
+    /// Programs that are compiled from `tests/c/debugged.c`.
+    debugged: &'static [(&'static str, &'static [&'static str])],
     script: &'static str,
     prints: &'static str,
 }
@@ -62,10 +91,11 @@ pub struct Case {
 const ENDS: u8 = 5;
 
 /// The cases.
-pub const CASES: [Case; 5] = [
+pub const CASES: [Case; 6] = [
     Case {
         name: "debian_bash",
         packages: DEBIAN,
+        debugged: &[],
         script: "words=(one two three)
 echo \"${#words[@]} ${words[-1]^^} $((2**40))\"
 sevens() { while read -r n; do [[ $n == *7* ]] && echo \"$n\"; done; }
@@ -96,6 +126,7 @@ ls: cannot access '/tmp/nowhere': No such file or directory
     Case {
         name: "debian_perl",
         packages: DEBIAN,
+        debugged: &[],
         script: "perl -e '
 my %h = map { $_ => $_ ** 2 } 1 .. 100;
 my $s = 0; $s += $_ for values %h; print \"$s\\n\";
@@ -113,6 +144,7 @@ alarm
     Case {
         name: "debian_python3",
         packages: DEBIAN,
+        debugged: &[],
         script: "python3 -c '
 import sys, threading, subprocess, hashlib, os, time
 print(sys.version_info.major, sum(range(10**6)))
@@ -141,6 +173,7 @@ True
     Case {
         name: "debian_sqlite3",
         packages: DEBIAN,
+        debugged: &[],
         script: "sqlite3 /tmp/db \"
 pragma journal_mode = wal;
 create table t (id integer primary key, n integer, text);
@@ -161,8 +194,58 @@ ok
 ",
     },
     Case {
+        name: "debuggers",
+        packages: DEBUGGERS,
+        debugged: &DEBUGGED,
+        script: "cd /tmp
+mount -t sysfs sys /sys
+export SHELL=/bin/bash
+gdb() { /usr/bin/gdb -nx -batch -ex 'set debuginfod enabled off' \"$@\" 2>&1; }
+lscpu | grep -c 'NUMA node0'
+numactl --hardware | head -1
+strace -f -o calls bash -c 'echo one | cat; exit 3'; echo \"strace $?\"
+grep -c '+++ exited with' calls
+sleep 2 & strace -o attached -p $! 2>&1 | grep -c attached; wait
+gdb -ex 'break depth if n == 0' -ex run -ex bt -ex 'watch word' -ex continue -ex 'info threads' \\
+    -ex delete -ex continue /debugged >session
+grep -c '^#.* depth (n=' session; grep -E '^(New value|Hardware w|sum)' session
+ulimit -c unlimited; (/debugged n; true) 2>/dev/null; ls core
+gdb -ex 'print word' -ex 'print mistake' -ex 'info threads' /debugged core | grep -E '^(.[0-9] =|Program)'
+for each in address:o address:l address:x thread:r thread:x undefined:s; do
+    /${each%:*} ${each#*:} >said 2>&1; echo \"$each $?\"
+    sed -nE 's/.*(SUMMARY: [A-Za-z]*: [a-z0-9-]*).*/\\1/p; s/.*(runtime error: [a-z ]*).*/\\1/p' said
+done
+",
+        prints: "1
+available: 1 nodes (0)
+one
+strace 3
+3
+1
+4
+Hardware watchpoint 2: word
+New value = 42
+sum 4
+core
+Program terminated with signal SIGSEGV, Segmentation fault.
+$1 = 42
+$2 = 110 'n'
+address:o 1
+SUMMARY: AddressSanitizer: heap-buffer-overflow
+address:l 1
+SUMMARY: AddressSanitizer: 100
+address:x 0
+thread:r 66
+SUMMARY: ThreadSanitizer: data
+thread:x 0
+undefined:s 0
+runtime error: signed integer overflow
+",
+    },
+    Case {
         name: "redis",
         packages: REDIS,
+        debugged: &[],
         script: "cd /tmp
 start() {
     redis-server --port 0 --unixsocket /tmp/$1 --save '' --dbfilename $2 --enable-debug-command yes >/tmp/$1.log 2>&1 &
@@ -226,6 +309,12 @@ impl Case {
             "#!/bin/bash\nexport PATH=/bin:/usr/bin\nmount -t proc proc /proc\n{}exit {ENDS}\n",
             self.script
         );
+        for (name, flags) in self.debugged {
+            match dynamic::debugged(machine.arch, flags) {
+                Ok(program) => archive.replace(name, 0o755, &program)?,
+                Err(why) => return skipped(&format!("{why:#}")),
+            }
+        }
         archive.link("dev/fd", "/proc/self/fd")?;
         archive.replace("init", 0o755, script.as_bytes())?;
         let file = Temporary::file("cpio", &archive.finish()?)?;

@@ -140,6 +140,24 @@ impl<'a> Compiled<'a> {
     }
 }
 
+/// `tests/c/debugged.c`, compiled with these flags, for debuggers and sanitizers.
+pub fn debugged(arch: Arch, flags: &[&str]) -> Result<Vec<u8>> {
+    let folder = Temporary::folder("debugged")?;
+    let into = folder.path().join("debugged");
+    let compiler = super::compiler_of_glibc(arch);
+    let output = Command::new(compiler)
+        .args(["-g", "-O0", "-Wall", "-Werror", "-pthread"])
+        .arg(workspace::root().join("tests/c/debugged.c"))
+        .args(flags)
+        .arg("-o")
+        .arg(&into)
+        .output()
+        .with_context(|| format!("cannot start {compiler}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{compiler} {flags:?}: {errors}");
+    Ok(fs::read(into)?)
+}
+
 /// The program as /init prints the same as on Linux, where it prints the same for every machine and
 /// C library.
 pub fn check(machine: Machine, compiler: &str, how: &str, flags: &[&str]) -> Result<Outcome> {

@@ -52,7 +52,7 @@ fn limit(process: &Process) -> Option<u64> {
 /// that cannot be written whole ends where it could not.
 pub fn dump(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo) -> bool {
     let process = task.process();
-    let Some(limit) = limit(process) else {
+    let Some(limit) = limit(process).filter(|_| !process.is_left_alone()) else {
         return false;
     };
     let own = left(task, user, info.signo);
@@ -157,7 +157,7 @@ fn part(space: &Space, vma: &Vma) -> Part {
 }
 
 /// Pages that are looked at together.
-const BATCH: usize = 512;
+const BATCH: usize = 64;
 
 /// What [`look`] says of a page: an entry maps it, and the frame is none of a file's.
 const PRESENT: u64 = 1;

@@ -192,9 +192,10 @@ impl Machine {
         }
     }
 
-    /// One thread for all CPUs, in turn, where runs must repeat; else one for each.
+    /// One thread for all CPUs, in turn, where runs must repeat; else one for each. A board has
+    /// several: in turn, one that waits for another would have its whole slice first.
     fn accelerator(&self) -> &'static str {
-        if self.smp > 1 && !self.icount {
+        if (self.smp > 1 || self.board().is_some()) && !self.icount {
             "tcg,thread=multi"
         } else {
             "tcg,thread=single"

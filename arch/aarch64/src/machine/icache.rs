@@ -6,6 +6,7 @@ use super::regs;
 use crate::pte::bits;
 use arch_boot::DIRECT_MAP;
 use core::arch::asm;
+use mm::addr::PhysAddr;
 use mm::arch::Level;
 
 /// CTR_EL0: data need not be cleaned; instructions need not be invalidated.
@@ -25,6 +26,11 @@ pub(crate) fn before_mapping(raw: u64) {
     if executable(raw) {
         synchronise(raw);
     }
+}
+
+/// What was written to a page may be code that user mode executes already.
+pub(crate) fn after_writing(at: PhysAddr) {
+    synchronise(at.0 & bits::ADDRESS | bits::TABLE_OR_PAGE);
 }
 
 #[cold]

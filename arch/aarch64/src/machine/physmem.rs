@@ -204,6 +204,9 @@ impl PhysMem for Hardware {
             )
         };
     }
+    fn code_changed(&self, at: PhysAddr) {
+        icache::after_writing(at);
+    }
     #[inline]
     fn write(&self, to: PhysAddr, from: &[u8]) {
         // SAFETY: as in `read`.

@@ -35,8 +35,8 @@ impl Machine for Hardware {
 }
 
 /// Above this many entries one flush of the whole address space costs less than one instruction for
-/// each.
-const SINGLE_FLUSHES: u64 = 512;
+/// each, on CPUs without range invalidation: all others take part in each of them.
+const SINGLE_FLUSHES: u64 = 32;
 
 /// Runs `tlbi <op>` for an operand; the barriers around a series are the caller's.
 macro_rules! tlbi {

@@ -25,7 +25,11 @@ impl<M: Machine> AddressSpace<M> {
         let mut request = Request::new(to, Access::Write);
         request.force = force;
         self.each_page(request, from.len(), |mem, at, bytes| {
-            mem.write(at, &from[bytes])
+            mem.write(at, &from[bytes]);
+            if force {
+                // A debugger's breakpoint.
+                mem.code_changed(at);
+            }
         })
     }
 

@@ -110,7 +110,8 @@ fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bo
     };
     // What is blocked waits: there may be a handler by the time that it is not, or sigtimedwait(2)
     // asks for it.
-    blocked || is_traced(process, target) || !action.ignores(signo) && !process.survives(&action)
+    let has_effect = !action.ignores(signo) && !process.survives(&action);
+    blocked || has_effect || is_traced(process, target)
 }
 
 /// Whether a tracer hears of the signal, also of one that does nothing.

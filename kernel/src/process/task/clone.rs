@@ -188,25 +188,26 @@ pub fn clone(parent: &Arc<Task>, user: &mut UserContext, request: &CloneRequest)
         KernelStack::new()?,
     );
     write_numbers(&task, request)?;
+    let event = request.event();
+    let is_traced = || parent.sched.work().contains(Work::TRACED);
+    if is_traced() && !request.has(CloneFlags::UNTRACED) {
+        trace::inherit(parent, &task, event, request.has(CloneFlags::PTRACE))?;
+    }
     if request.has(CloneFlags::PIDFD) {
-        write_pidfd(parent, &process, request)?;
+        write_pidfd(parent, &process, request).inspect_err(|_| trace::not_made(&task))?;
     }
     let vfork = request.has(CloneFlags::VFORK).then(Completion::new);
     task.vfork_done.lock().clone_from(&vfork);
-    let event = request.event();
-    if parent.sched.work().contains(Work::TRACED) && !request.has(CloneFlags::UNTRACED) {
-        trace::inherit(parent, &task, event, request.has(CloneFlags::PTRACE))?;
-    }
     introduce(parent.process(), &process, &task, request);
     drop(number);
     sched::start_task(task);
-    if parent.sched.work().contains(Work::TRACED) && !request.has(CloneFlags::UNTRACED) {
+    if is_traced() && !request.has(CloneFlags::UNTRACED) {
         trace::event(parent, user, event, tid as u64);
     }
     if let Some(done) = vfork {
         // Killed while waiting: the child runs on its own.
         let _ = done.wait_killable();
-        if parent.sched.work().contains(Work::TRACED) {
+        if is_traced() {
             trace::event(parent, user, Event::VforkDone, tid as u64);
         }
     }

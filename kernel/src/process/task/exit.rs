@@ -48,8 +48,9 @@ pub fn kill_other_threads(task: &Arc<Task>) -> crate::base::errno::Result {
         .thread_events
         .wait_killable(|| (process.threads.lock().len() == 1).then_some(()));
     if alone.is_ok() && task.tid() != process.pid() {
+        let former = task.tid();
         table::rename_leader(task);
-        trace::leader_replaced(task);
+        trace::leader_replaced(task, former);
     }
     process.exec_thread.store(0, Relaxed);
     alone

@@ -124,6 +124,14 @@ pub fn inherit(parent: &Task, child: &Arc<Task>, event: Event, asked: bool) -> R
     Ok(())
 }
 
+/// A thread that has inherited a tracer is not made after all.
+#[cold]
+pub fn not_made(task: &Arc<Task>) {
+    if let Some(tracer) = task::find(super::tracer_of(task)) {
+        forget_task(&tracer, task);
+    }
+}
+
 /// PTRACE_DETACH of a stopped thread, which goes on with a signal or 0, unless its process is
 /// stopped.
 pub fn detach(tracer: &Task, tid: Pid, signo: i32) -> Result {
@@ -244,10 +252,17 @@ pub fn forget(process: &Arc<Process>) {
     }
 }
 
-/// execve(2) by a thread that has taken over the number of its leader, whose tracer hears no more
-/// of that.
-pub fn leader_replaced(task: &Arc<Task>) {
+/// execve(2) by a thread that was `former`, and has taken over the number of its leader, whose
+/// tracer hears no more of that.
+pub fn leader_replaced(task: &Arc<Task>, former: Pid) {
     let process = task.process();
+    for tracee in process.tracees.lock().iter() {
+        if let Some(trace) = tracee.trace.lock().as_mut()
+            && trace.tracer.thread == former
+        {
+            trace.tracer.thread = task.tid();
+        }
+    }
     let is_old = |other: &Arc<Task>| {
         let same = Arc::ptr_eq(other.process(), process) && other.tid() == process.pid();
         same && !Arc::ptr_eq(other, task)

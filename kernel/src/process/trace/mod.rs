@@ -9,7 +9,9 @@ mod links;
 mod news;
 mod stops;
 
-pub use links::{attach, detach, inherit, may_access, thread_has_ended, tracer_has_ended};
+pub use links::{
+    attach, detach, inherit, may_access, not_made, thread_has_ended, tracer_has_ended,
+};
 pub use links::{forget, leader_replaced, trace_me};
 pub use news::{News, look};
 pub use stops::{

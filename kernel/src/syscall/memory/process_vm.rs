@@ -37,14 +37,14 @@ impl Remote {
     /// the first `done`, until it copies less. How many it copied; EFAULT: none of the first part.
     fn each_part(
         &self,
-        mut done: u64,
+        done: u64,
         len: usize,
         mut copy: impl FnMut(&Space, VirtAddr, core::ops::Range<usize>) -> usize,
     ) -> Result<usize> {
-        let mut copied = 0;
+        let (mut copied, mut before) = (0, done);
         for [at, bytes] in self.ranges.iter().copied() {
-            let skipped = done.min(bytes);
-            done -= skipped;
+            let skipped = before.min(bytes);
+            before -= skipped;
             let n = (bytes - skipped).min((len - copied) as u64);
             let at = at.saturating_add(skipped);
             if n == 0 {

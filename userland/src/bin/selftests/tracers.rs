@@ -1,6 +1,6 @@
 //! ptrace of threads that did not ask for it: attaching, events, registers, steps, breakpoints.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use userland::harness::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child, skip};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::trace::{
     self, NT_PRSTATUS, message, ptrace, registers, set_registers, siginfo, stop_of, wait_raw, word,
@@ -18,6 +18,8 @@ userland::tests![
     tracer_sees_threads,
     tracer_sees_programs_and_ends,
     tracer_of_another_ones_child,
+    tracer_that_is_traced,
+    tracer_of_many_threads,
     tracer_reads_calls,
     tracer_replaces_calls,
     tracer_steps,
@@ -302,13 +304,86 @@ fn tracer_of_another_ones_child() -> Outcome {
         let end = wait_raw(pid)?;
         Ok(i32::from(end == (pid, 11 << 8)))
     })?;
-    file::read(hear, &mut [0])?;
+    file::close(say)?;
+    if file::read(hear, &mut [0])? == 0 {
+        proc::kill(pid, libc::SIGKILL)?;
+        return skip("only a parent may trace here");
+    }
     file::write(tell, &[11])?;
     file::read(hear, &mut [0])?;
     check_eq!(proc::wait(pid, libc::WNOHANG)?, None);
     check_eq!(proc::wait_for(pid)?, Status::Exited(11));
     check_eq!(proc::wait_for(other)?, Status::Exited(1));
-    for fd in [tell, hear, say] {
+    file::close(tell)?;
+    file::close(hear)?;
+    Ok(())
+}
+
+/// Two processes that trace each other.
+fn tracer_that_is_traced() -> Outcome {
+    let parent = proc::getpid();
+    let (pid, tell) = waiting(|n| {
+        // Else it would stop, for a tracer that has stopped for it.
+        sig::mask(libc::SIG_BLOCK, &[libc::SIGCHLD])?;
+        if ptrace(SEIZE, parent, 0, 0).is_err() {
+            return Ok(1);
+        }
+        ptrace(INTERRUPT, parent, 0, 0)?;
+        stopped(parent, libc::SIGTRAP, EVENT_STOP)?;
+        Ok(n)
+    })?;
+    ptrace(SEIZE, pid, 0, 0)?;
+    file::write(tell, &[14])?;
+    // It goes on when its own tracee, its tracer, has ended.
+    let status = proc::wait_for(pid)?;
+    file::close(tell)?;
+    if status == Status::Exited(1) {
+        return skip("only a parent may trace here");
+    }
+    check_eq!(status, Status::Exited(14));
+    Ok(())
+}
+
+/// All threads of a process, stopped at once, and let go by the end of their tracer.
+fn tracer_of_many_threads() -> Outcome {
+    const MANY: usize = 200;
+    let (hear, tell) = file::pipe(0)?;
+    let (pid, start) = waiting(|_| {
+        let read = move || file::read(hear, &mut [0]);
+        let threads: Vec<_> = (0..MANY).map(|_| std::thread::spawn(read)).collect();
+        let ended = threads.into_iter().filter_map(|it| it.join().ok()?.ok());
+        Ok((ended.sum::<usize>() == MANY).into())
+    })?;
+    file::write(start, &[1])?;
+    let tasks = || -> Result<Vec<i32>> {
+        let names = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+        let number = |name: std::fs::DirEntry| name.file_name().to_str()?.parse().ok();
+        Ok(names.flatten().filter_map(number).collect())
+    };
+    while tasks()?.len() <= MANY {
+        proc::sched_yield();
+    }
+    let status = in_child(|| {
+        for tid in tasks()? {
+            ptrace(SEIZE, tid, 0, 0)?;
+        }
+        for tid in tasks()? {
+            ptrace(INTERRUPT, tid, 0, 0)?;
+        }
+        for tid in tasks()? {
+            stopped(tid, libc::SIGTRAP, EVENT_STOP)?;
+            registers(tid, NT_PRSTATUS)?;
+        }
+        Ok(0)
+    })?;
+    if status == Status::Exited(99) {
+        proc::kill(pid, libc::SIGKILL)?;
+        return skip("only a parent may trace here");
+    }
+    check_eq!(status, Status::Exited(0));
+    file::write(tell, &[0; MANY])?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(1));
+    for fd in [hear, tell, start] {
         file::close(fd)?;
     }
     Ok(())

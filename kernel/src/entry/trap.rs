@@ -179,6 +179,10 @@ fn watched_call(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
             trace::at_call(task, user, kind);
         }
     };
+    let is_traced = task.sched.work().contains(Work::TRACED);
+    if is_traced && user.syscall_number() as i32 == -1 {
+        user.set_return(Errno::ENOSYS.to_return());
+    }
     stop(user, StopKind::CallEntry);
     let number = user.syscall_number();
     let interrupted = match syscall::quick(task, number) {
@@ -187,7 +191,7 @@ fn watched_call(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
             None
         }
         // Its tracer has it call nothing.
-        None if number as i32 == -1 => None,
+        None if is_traced && number as i32 == -1 => None,
         None => syscall::enter(task, user),
     };
     stop(user, StopKind::CallExit);

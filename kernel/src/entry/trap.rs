@@ -175,23 +175,16 @@ fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
 fn watched_call(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let stop = |user: &mut UserContext, kind| {
         // After exit(2) there is no end of the call.
-        if task.sched.work() & (Work::TRACED | Work::EXIT) == Work::TRACED {
-            trace::at_call(task, user, kind);
-        }
+        task.sched.work() & (Work::TRACED | Work::EXIT) == Work::TRACED
+            && trace::at_call(task, user, kind)
     };
-    let is_traced = task.sched.work().contains(Work::TRACED);
-    if is_traced && user.syscall_number() as i32 == -1 {
-        user.set_return(Errno::ENOSYS.to_return());
-    }
-    stop(user, StopKind::CallEntry);
-    let number = user.syscall_number();
-    let interrupted = match syscall::quick(task, number) {
+    let is_none = stop(user, StopKind::CallEntry);
+    let interrupted = match syscall::quick(task, user.syscall_number()) {
         Some(value) => {
             user.set_return(value);
             None
         }
-        // Its tracer has it call nothing.
-        None if is_traced && number as i32 == -1 => None,
+        None if is_none => None,
         None => syscall::enter(task, user),
     };
     stop(user, StopKind::CallExit);

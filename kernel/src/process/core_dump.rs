@@ -55,9 +55,9 @@ pub fn dump(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo) -> bool {
     let Some(limit) = limit(process).filter(|_| !process.is_left_alone()) else {
         return false;
     };
+    // It has its own number still.
     let own = left(task, user, info.signo);
     *process.remains.lock() = Some(Box::default());
-    // It has its number still.
     let alone = task::kill_other_threads(task);
     let others = process.remains.lock().take();
     let (Ok(own), Ok(()), Some(others)) = (own, alone, others) else {
@@ -174,7 +174,7 @@ fn look(space: &Space, at: VirtAddr, words: &mut [u64]) {
 
 /// Whether a private area of a file has pages of its own.
 fn has_anon(space: &Space, vma: &Vma) -> bool {
-    let mut words = [0; 64];
+    let mut words = [0; BATCH];
     let mut at = vma.range.start;
     while at < vma.range.end {
         look(space, at, &mut words);
@@ -327,7 +327,7 @@ impl Dump<'_> {
     /// Writes the pages of a part that are there, or all; the file has holes for others.
     fn part(&mut self, space: &Space, part: &Part, offset: u64) -> Result {
         let Segment { start, held, .. } = part.segment;
-        let mut words: Vec<u64> = fallible::filled(0, BATCH)?;
+        let mut words = [0; BATCH];
         let mut page: Vec<u8> = fallible::filled(0, PAGE_SIZE as usize)?;
         let pages = held / PAGE_SIZE;
         for first in (0..pages).step_by(BATCH) {

@@ -75,15 +75,8 @@ fn link(task: &Arc<Task>, by: Tracer, seized: bool, options: TraceOptions) -> Re
             Some(trace) if !trace.is_over => return Err(Errno::EPERM),
             // It has not taken its registers back since the last tracer.
             Some(trace) => {
-                let Trace {
-                    tracer,
-                    seized,
-                    options,
-                    message,
-                    ..
-                } = *fresh;
-                (trace.tracer, trace.seized, trace.options) = (tracer, seized, options);
-                (trace.message, trace.is_over) = (message, false);
+                (trace.tracer, trace.seized, trace.options) = (by, seized, options);
+                (trace.message, trace.is_over) = (0, false);
             }
             None => *slot = Some(fresh),
         }
@@ -142,11 +135,7 @@ pub fn detach(tracer: &Task, tid: Pid, signo: i32) -> Result {
         Ok(())
     })?;
     let task = super::tracee(tracer, tid)?;
-    tracer
-        .process()
-        .tracees
-        .lock()
-        .retain(|other| !Arc::ptr_eq(other, &task));
+    unlist(tracer.process(), &task);
     unlink(&task);
     Ok(())
 }
@@ -232,12 +221,14 @@ pub fn thread_has_ended(task: &Arc<Task>) -> bool {
     true
 }
 
-/// Takes a thread off its tracer's list.
+fn unlist(tracer: &Process, task: &Arc<Task>) {
+    let mut tracees = tracer.tracees.lock();
+    tracees.retain(|other| !Arc::ptr_eq(other, task));
+}
+
+/// Takes a thread off its tracer's list, and its part in the tracing from it.
 pub(super) fn forget_task(tracer: &Process, task: &Arc<Task>) {
-    tracer
-        .tracees
-        .lock()
-        .retain(|other| !Arc::ptr_eq(other, task));
+    unlist(tracer, task);
     let gone: Option<Box<Trace>> = task.trace.lock().take();
     drop(gone);
 }

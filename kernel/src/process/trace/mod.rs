@@ -131,6 +131,16 @@ pub struct Stop {
     listens: bool,
 }
 
+impl Stop {
+    /// CLD_*, as wait(2) and SIGCHLD tell of it.
+    fn cld(&self) -> u32 {
+        match self.kind {
+            StopKind::Group => abi::CLD_STOPPED,
+            _ => abi::CLD_TRAPPED,
+        }
+    }
+}
+
 /// Who traces: a thread, of which the others of its process hear by wait(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracer {

@@ -4,7 +4,6 @@ use super::{Trace, links};
 use crate::process::task::{self, Process, Task, WaitOptions, WaitRequest, WaitTarget};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
-use linux_raw_sys::general as abi;
 
 /// An event of a child or tracee.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +53,7 @@ fn accepts(request: &WaitRequest, task: &Task) -> bool {
 fn unreported(trace: &mut Trace, take: bool) -> Option<News> {
     let stop = trace.stop.as_mut().filter(|stop| stop.unreported)?;
     stop.unreported = !take;
-    let code = match stop.kind {
-        super::StopKind::Group => abi::CLD_STOPPED,
-        _ => abi::CLD_TRAPPED,
-    };
-    Some(News::stop(stop.code, code))
+    Some(News::stop(stop.code, stop.cld()))
 }
 
 /// What there is to report of a tracee. The end of a child of the tracer's own is told as that of

@@ -24,7 +24,7 @@ struct Gone {
 fn stay(task: &Arc<Task>, user: &mut UserContext, at: StopAt, stop: Stop) -> Option<Gone> {
     user.begin_stop(at);
     let signal = lend(task, user, stop).then(|| {
-        tell_tracer(task, cld(&stop), stop.code & 0x7f);
+        tell_tracer(task, stop.cld(), stop.code & 0x7f);
         wait(task, &stop);
         take_back(task, user)
     });
@@ -90,13 +90,6 @@ fn take_back(task: &Task, user: &mut UserContext) -> Option<SigInfo> {
     signal
 }
 
-fn cld(stop: &Stop) -> u32 {
-    match stop.kind {
-        StopKind::Group => abi::CLD_STOPPED,
-        _ => abi::CLD_TRAPPED,
-    }
-}
-
 /// Has the tracer's process look at its tracees.
 pub(super) fn tell_tracer(task: &Task, code: u32, status: i32) {
     let Some(tracer) = task::find(super::tracer_of(task)) else {
@@ -143,19 +136,23 @@ fn settings(task: &Task) -> Option<(TraceOptions, Resume, bool)> {
 }
 
 /// Before (`kind` CallEntry) or after (CallExit) a system call: a stop if its tracer wants it, and
-/// after a call that was one step, the trap of that.
-pub fn at_call(task: &Arc<Task>, user: &mut UserContext, kind: StopKind) {
+/// after a call that was one step, the trap of that. Whether the tracer has the thread make no
+/// call: its number is -1, and the result stays as it is.
+pub fn at_call(task: &Arc<Task>, user: &mut UserContext, kind: StopKind) -> bool {
+    const NONE: i32 = -1;
     let Some((options, resume, _)) = settings(task) else {
-        return;
+        return false;
     };
     match resume {
         Resume::ToCall => {}
         Resume::Step if kind == StopKind::CallExit => {
-            return signal::force(task, SigInfo::fault(SIGTRAP, abi::TRAP_TRACE, user.pc()));
+            signal::force(task, SigInfo::fault(SIGTRAP, abi::TRAP_TRACE, user.pc()));
+            return false;
         }
-        _ => return,
+        _ => return false,
     }
-    if kind == StopKind::CallEntry && cfg!(target_arch = "x86_64") {
+    let is_none = |user: &UserContext| user.syscall_number() as i32 == NONE;
+    if kind == StopKind::CallEntry && (cfg!(target_arch = "x86_64") || is_none(user)) {
         // On aarch64 the result's register holds an argument.
         user.set_return(Errno::ENOSYS.to_return());
     }
@@ -170,6 +167,7 @@ pub fn at_call(task: &Arc<Task>, user: &mut UserContext, kind: StopKind) {
     );
     let gone = stay(task, user, StopAt::Call, stop);
     send(task, gone);
+    is_none(user)
 }
 
 /// Before a traced thread handles a signal: a stop. The signal that its tracer has it handle; an

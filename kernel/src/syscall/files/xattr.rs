@@ -8,20 +8,17 @@ use crate::process::task::Task;
 
 /// getxattr(2), setxattr(2), removexattr(2). EOPNOTSUPP for a file that is there.
 pub fn of_path(task: &Task, path: UserStr) -> Result<u64> {
-    locate(task, DirFd::Cwd, path, AtFlags::empty())?;
-    Err(Errno::EOPNOTSUPP)
+    list(task, path).and(Err(Errno::EOPNOTSUPP))
 }
 
 /// The same of a symbolic link itself.
 pub fn of_link(task: &Task, path: UserStr) -> Result<u64> {
-    locate(task, DirFd::Cwd, path, AtFlags::SYMLINK_NOFOLLOW)?;
-    Err(Errno::EOPNOTSUPP)
+    list_of_link(task, path).and(Err(Errno::EOPNOTSUPP))
 }
 
 /// The same of an open file.
 pub fn of_open(task: &Task, fd: Fd) -> Result<u64> {
-    usable(task, fd)?;
-    Err(Errno::EOPNOTSUPP)
+    list_of_open(task, fd).and(Err(Errno::EOPNOTSUPP))
 }
 
 /// listxattr(2): an empty list.

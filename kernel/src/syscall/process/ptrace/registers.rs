@@ -32,8 +32,8 @@ pub fn request(request: &Request<'_>, number: u32) -> Result {
     };
     let has_requests = cfg!(target_arch = "x86_64");
     match number {
-        ptrace::PTRACE_GETREGSET => get_set(request),
-        ptrace::PTRACE_SETREGSET => set_set(request),
+        ptrace::PTRACE_GETREGSET => of_iovec(request, get),
+        ptrace::PTRACE_SETREGSET => of_iovec(request, set),
         ptrace::PTRACE_PEEKUSR => {
             let word =
                 request.with_stopped(|trace| Ok(trace.registers.user_word(request.at)?))?;
@@ -60,9 +60,9 @@ fn spare() -> Result<Option<Box<Breakpoints>>> {
     Ok(Some(Box::default()))
 }
 
-/// The set that a request is about, with the `struct iovec` at `data`: of its bytes only as many
-/// count as the set has.
-fn set_and_bytes(request: &Request<'_>) -> Result<(u32, UserBytes)> {
+/// Copies the set that a request is about from or to the `struct iovec` at `data`: of its bytes only
+/// as many count as the set has, which the structure tells afterwards.
+fn of_iovec(request: &Request<'_>, copy: fn(&Request<'_>, u32, UserBytes) -> Result) -> Result {
     let note = u32::try_from(request.at).map_err(|_| Errno::EINVAL)?;
     let size = UserContext::set_size(note).ok_or(Errno::EINVAL)?;
     let [first, len]: [u64; 2] = UserPtr::from(request.data).read()?;
@@ -75,20 +75,7 @@ fn set_and_bytes(request: &Request<'_>) -> Result<(u32, UserBytes)> {
         first: first.into(),
         len: len.min(size as u64),
     };
-    Ok((note, bytes))
-}
-
-fn get_set(request: &Request<'_>) -> Result {
-    let (note, bytes) = set_and_bytes(request)?;
-    get(request, note, bytes)?;
-    UserPtr::<u64>::from(request.data)
-        .element(1)
-        .write(&bytes.len)
-}
-
-fn set_set(request: &Request<'_>) -> Result {
-    let (note, bytes) = set_and_bytes(request)?;
-    set(request, note, bytes)?;
+    copy(request, note, bytes)?;
     UserPtr::<u64>::from(request.data)
         .element(1)
         .write(&bytes.len)

@@ -142,19 +142,13 @@ impl<'a> Compiled<'a> {
 
 /// `tests/c/debugged.c`, compiled with these flags, for debuggers and sanitizers.
 pub fn debugged(arch: Arch, flags: &[&str]) -> Result<Vec<u8>> {
-    let folder = Temporary::folder("debugged")?;
-    let into = folder.path().join("debugged");
-    let compiler = super::compiler_of_glibc(arch);
-    let output = Command::new(compiler)
-        .args(["-g", "-O0", "-Wall", "-Werror", "-pthread"])
-        .arg(workspace::root().join("tests/c/debugged.c"))
-        .args(flags)
-        .arg("-o")
-        .arg(&into)
-        .output()
-        .with_context(|| format!("cannot start {compiler}"))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{compiler} {flags:?}: {errors}");
+    let one = Compiled {
+        compiler: super::compiler_of_glibc(arch),
+        folder: Temporary::folder("debugged")?,
+    };
+    let into = one.path("debugged");
+    let flags = [&["-g", "-O0", "-pthread"], flags].concat();
+    one.compile(&flags, "debugged.c", &into)?;
     Ok(fs::read(into)?)
 }
 

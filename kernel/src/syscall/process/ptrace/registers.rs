@@ -60,8 +60,8 @@ fn spare() -> Result<Option<Box<Breakpoints>>> {
     Ok(Some(Box::default()))
 }
 
-/// Copies the set that a request is about from or to the `struct iovec` at `data`: of its bytes only
-/// as many count as the set has, which the structure tells afterwards.
+/// Copies the set that a request is about from or to the `struct iovec` at `data`: of its bytes
+/// only as many count as the set has, which the structure tells afterwards.
 fn of_iovec(request: &Request<'_>, copy: fn(&Request<'_>, u32, UserBytes) -> Result) -> Result {
     let note = u32::try_from(request.at).map_err(|_| Errno::EINVAL)?;
     let size = UserContext::set_size(note).ok_or(Errno::EINVAL)?;

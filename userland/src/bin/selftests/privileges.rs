@@ -74,9 +74,10 @@ fn nice_values() -> Outcome {
         let set = |which: usize, who: usize, nice: usize| {
             call(libc::SYS_setpriority, [which, who, nice, 0, 0, 0])
         };
-        let before = 20 - get(0, 0)? as i32;
-        set(0, 0, (before + 1) as usize)?;
-        check_eq!(get(0, 0)? as i32, 20 - before - 1);
+        // Whoever runs the tests may be as nice as can be.
+        let nicer = (20 - get(0, 0)? as i32 + 1).min(19);
+        set(0, 0, nicer as usize)?;
+        check_eq!(get(0, 0)? as i32, 20 - nicer);
         set(0, proc::getpid() as usize, 1000)?;
         check_eq!(get(0, proc::getpid() as usize)?, 1);
         check_err!(get(3, 0), EINVAL);
@@ -102,12 +103,13 @@ fn scheduling_attributes() -> Outcome {
             call(libc::SYS_sched_setattr, [0, at, 0, 0, 0, 0])
         };
         let mut own = get(48, 0)?;
-        check_eq!(own[..2], [48, 0]);
+        let policy = call(libc::SYS_sched_getscheduler, [0; 6])? as u32;
+        check_eq!(own[..2], [48, policy]);
         check_err!(get(47, 0), EINVAL);
         check_err!(get(4097, 0), EINVAL);
         check_err!(get(48, 1), EINVAL);
         own[1] = libc::SCHED_BATCH as u32;
-        own[4] += 3;
+        own[4] = (own[4] + 3).min(19);
         set(&own)?;
         let now = get(48, 0)?;
         check_eq!(now[..6], own[..6]);

@@ -116,7 +116,8 @@ fn sched_policy_is_kept() -> Outcome {
         )
     };
     let get = || call(libc::SYS_sched_getscheduler, [0; 6]).map(|policy| policy as i32);
-    check_eq!(get()?, libc::SCHED_OTHER);
+    let policy = get()?;
+    check_eq!(in_child(|| Ok(get()?))?, Status::Exited(policy));
     for policy in [libc::SCHED_BATCH, libc::SCHED_IDLE, libc::SCHED_OTHER] {
         for flag in [0, libc::SCHED_RESET_ON_FORK] {
             set(policy | flag)?;

@@ -17,14 +17,22 @@ pub fn root(arch: Arch, name: &str, packages: &[&str]) -> Result<PathBuf> {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = workspace::target().join(format!("{name}-{arch}"));
     let root = folder.join("root");
-    if !root.is_dir() {
-        ensure!(
-            ["apt-get", "dpkg-deb"].iter().all(|tool| starts(tool)),
-            "no apt-get to download {name}"
-        );
-        download(arch, packages, &folder, &root)
-            .with_context(|| format!("{name} cannot be downloaded"))?;
+    let mark = folder.join("packages");
+    let list = packages.join(" ");
+    if fs::read_to_string(&mark).is_ok_and(|of| of == list) {
+        return Ok(root);
     }
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    ensure!(
+        ["apt-get", "dpkg-deb"].iter().all(|tool| starts(tool)),
+        "no apt-get to download {name}"
+    );
+    download(arch, packages, &folder, &root)
+        .with_context(|| format!("{name} cannot be downloaded"))?;
+    // At last: what has it is complete.
+    fs::write(mark, list)?;
     Ok(root)
 }
 
@@ -60,18 +68,12 @@ fn download(arch: Arch, packages: &[&str], folder: &Path, root: &Path) -> Result
     apt(&["update", "--error-on=any"])?;
     let install = ["install", "-d", "--no-install-recommends"];
     apt(&[&install, packages].concat())?;
-    let unpacked = folder.join("unpacked");
-    if unpacked.exists() {
-        fs::remove_dir_all(&unpacked)?;
-    }
     for entry in fs::read_dir(folder.join("cache/archives"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|it| it == "deb") {
-            step(Command::new("dpkg-deb").arg("-x").args([&path, &unpacked]))?;
+            step(Command::new("dpkg-deb").arg("-x").arg(&path).arg(root))?;
         }
     }
-    // At last, so that it is complete when it is there.
-    fs::rename(&unpacked, root)?;
     Ok(())
 }
 

@@ -24,8 +24,8 @@ pub(crate) use shuttle::thread::{scope, yield_now};
 #[cfg(not(shuttle))]
 pub(crate) use std::thread::scope;
 
-/// Lets other threads run. One that yields beside busy programs goes on after their time slices; one
-/// that sleeps goes on when it wakes.
+/// Lets other threads run. One that yields beside busy programs goes on after their time slices;
+/// one that sleeps goes on when it wakes.
 #[cfg(not(shuttle))]
 pub(crate) fn yield_now() {
     std::thread::sleep(std::time::Duration::from_micros(20));

@@ -66,8 +66,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Measures the same program on Quire and on Linux, in turn: guest instructions and their ratio
     Compare(CompareArgs),
-    /// Runs Linux's own tests of memory management on Quire and on Linux, and prints where they
-    /// differ
+    /// Runs Linux's own tests of memory management and of ptrace on Quire and on Linux, and prints
+    /// where they differ
     Compat(CompatArgs),
     /// Prints which pairs of operations on memory two CPUs can do without a cache line that both
     /// contend for, and whose the lines of the others are

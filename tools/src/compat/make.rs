@@ -4,7 +4,7 @@ use super::suite::{Program, Suite};
 use crate::arch::Arch;
 use crate::compilers;
 use crate::debian;
-use crate::linux::{ORIGIN, Tests};
+use crate::linux::{FOLDERS, ORIGIN, Tests};
 use crate::progress;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
@@ -29,7 +29,8 @@ const LIBRARIES: [(&str, &[&str], &str); 2] = [
 pub fn build(tests: &Tests, arch: Arch) -> Result<Suite> {
     let folder = workspace::target().join("compat").join(arch.name());
     let mark = folder.join(ORIGIN);
-    if fs::read_to_string(&mark).is_ok_and(|origin| origin == tests.origin) {
+    let origin = format!("{}: {FOLDERS:?}", tests.origin);
+    if fs::read_to_string(&mark).is_ok_and(|built| built == origin) {
         return programs(arch, folder);
     }
     if folder.exists() {
@@ -41,22 +42,25 @@ pub fn build(tests: &Tests, arch: Arch) -> Result<Suite> {
     if let Err(error) = self::libraries(arch, &libraries) {
         eprintln!("run.sh: tests that need libcap or libnuma are left out: {error:#}");
     }
-    let mut make = make(tests, arch, &out, &libraries)?;
     let made = progress::during(&format!("building Linux's tests for {arch}"), || {
-        make.output()
+        let made = FOLDERS.map(|of| {
+            let mut make = make(tests, of, arch, &out, &libraries);
+            make.output().context("cannot start make")
+        });
+        made.into_iter().collect::<Result<Vec<_>>>()
     });
-    let made = made.context("cannot start make")?;
-    let errors = String::from_utf8_lossy(&made.stderr);
+    let errors: Vec<u8> = made?.into_iter().flat_map(|made| made.stderr).collect();
+    let errors = String::from_utf8_lossy(&errors);
     let suite = programs(arch, folder)?;
     ensure!(!suite.programs.is_empty(), "none could be built:\n{errors}");
     for line in errors.lines().filter(|line| line.contains("error: ")) {
         eprintln!("run.sh: {arch}: {line}");
     }
-    fs::write(mark, &tests.origin)?;
+    fs::write(mark, origin)?;
     Ok(suite)
 }
 
-fn make(tests: &Tests, arch: Arch, out: &Path, libraries: &Path) -> Result<Command> {
+fn make(tests: &Tests, of: &str, arch: Arch, out: &Path, libraries: &Path) -> Command {
     let (_, compiler) = compilers::of(arch)[0];
     let (name, triple) = match arch {
         Arch::X86_64 => ("x86_64", "x86_64-linux-gnu"),
@@ -67,7 +71,7 @@ fn make(tests: &Tests, arch: Arch, out: &Path, libraries: &Path) -> Result<Comma
     let mut make = Command::new("make");
     // -B: the configuration of another machine may be there.
     make.args(["-B", "-k", &format!("-j{cpus}"), "-C"]);
-    make.arg(tests.makefile());
+    make.arg(tests.makefile(of));
     let paths = [
         ("OUTPUT", out),
         ("top_srcdir", &tests.folder),
@@ -80,9 +84,9 @@ fn make(tests: &Tests, arch: Arch, out: &Path, libraries: &Path) -> Result<Comma
         "KHDR_INCLUDES=-isystem {include}/{triple} -isystem {include}"
     ));
     make.arg(format!(
-        "EXTRA_CFLAGS=-static -w -isystem {libraries} -L{libraries}"
+        "USERCFLAGS=-static -w -isystem {libraries} -L{libraries}"
     ));
-    Ok(make)
+    make
 }
 
 /// Puts the libraries' files into one folder.

@@ -1,5 +1,6 @@
-//! `./run.sh compat`: Linux's own tests of memory management, as programs of both kernels on the
-//! same machine, and in which tests Quire differs; or tests of the Linux Test Project.
+//! `./run.sh compat`: Linux's own tests of memory management and of ptrace, as programs of both
+//! kernels on the same machine, and in which tests Quire differs; or tests of the Linux Test
+//! Project.
 mod boot;
 mod list;
 mod ltp;

@@ -12,9 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Programs of which no test fails on Quire.
-const PROGRAMS: [&str; 22] = [
+const PROGRAMS: [&str; 25] = [
     "cow",
     "droppable",
+    "get_syscall_info",
     "hugetlb-madvise",
     "hugetlb-mmap",
     "hugetlb-read-hwpoison",
@@ -32,8 +33,10 @@ const PROGRAMS: [&str; 22] = [
     "mrelease_test",
     "mremap_dontunmap",
     "mseal_test",
+    "peeksiginfo",
     "prctl_thp_disable",
     "process_madv",
+    "set_syscall_info",
     "uffd-stress",
 ];
 

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use source::{ORIGIN, Tests, tests};
+pub use source::{FOLDERS, ORIGIN, Tests, tests};
 
 /// What Linux is measured with: it is at its best so. x86_64 has to do without `nokaslr`: Linux
 /// there hands it on to init.

@@ -1,5 +1,5 @@
-//! Linux's own tests of memory management, as source: out of the distribution's packages, and never
-//! a part of this repository.
+//! Linux's own tests of memory management and of ptrace, as source: out of the distribution's
+//! packages, and never a part of this repository.
 use super::apt::Apt;
 use super::choose::newest_source;
 use super::folder;
@@ -20,11 +20,14 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Where their makefile is.
-    pub fn makefile(&self) -> PathBuf {
-        self.folder.join("tools/testing/selftests/mm")
+    /// Where the makefile of one of [`FOLDERS`] is.
+    pub fn makefile(&self, of: &str) -> PathBuf {
+        self.folder.join("tools/testing/selftests").join(of)
     }
 }
+
+/// The folders of those that are run.
+pub const FOLDERS: [&str; 2] = ["mm", "ptrace"];
 
 /// As apt-cache(8) searches for them.
 const SOURCES: &str = "^linux-source-[0-9.]+$";

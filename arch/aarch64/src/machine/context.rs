@@ -163,6 +163,20 @@ impl UserContext {
             self.frame.x[5],
         ]
     }
+    /// Its arguments, whatever its result is.
+    pub fn first_args(&self) -> [u64; 6] {
+        let mut args = self.syscall_args();
+        args[0] = self.first_argument;
+        args
+    }
+    /// Makes it another one, at its begin; `None` for one that is no call.
+    pub fn set_syscall(&mut self, number: u64, args: Option<[u64; 6]>) {
+        self.frame.x[8] = number;
+        if let Some(args) = args {
+            self.frame.x[..6].copy_from_slice(&args);
+            self.first_argument = args[0];
+        }
+    }
     /// Result of the system call: rax / x0; negative errno as Linux does.
     #[inline]
     pub fn set_return(&mut self, value: u64) {

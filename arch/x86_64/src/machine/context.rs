@@ -198,6 +198,18 @@ impl UserContext {
         let f = &self.frame;
         [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]
     }
+    /// Its arguments, whatever its result is.
+    pub fn first_args(&self) -> [u64; 6] {
+        self.syscall_args()
+    }
+    /// Makes it another one, at its begin; `None` for one that is no call.
+    pub fn set_syscall(&mut self, number: u64, args: Option<[u64; 6]>) {
+        let f = &mut self.frame;
+        f.error = number;
+        if let Some(args) = args {
+            [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9] = args;
+        }
+    }
     /// Result of the system call: rax / x0; negative errno as Linux does.
     #[inline]
     pub fn set_return(&mut self, value: u64) {

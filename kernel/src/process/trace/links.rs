@@ -1,6 +1,6 @@
 //! Who traces whom: how it begins and ends.
 
-use super::{Event, Trace, TraceOptions, Tracer, new, stops};
+use super::{Event, Trace, TraceOptions, Tracer, new, stops, traced};
 use crate::base::errno::{Errno, Result};
 use crate::base::room;
 use crate::process::signal::{self, SIGKILL, SIGSTOP, SigInfo};
@@ -93,11 +93,8 @@ fn link(task: &Arc<Task>, by: Tracer, seized: bool, options: TraceOptions) -> Re
 /// that event or the call for it (`asked`, CLONE_PTRACE), and stops at its first instruction.
 /// ENOMEM.
 pub fn inherit(parent: &Task, child: &Arc<Task>, event: Event, asked: bool) -> Result {
-    let from = {
-        let trace = parent.trace.lock();
-        let trace = trace.as_ref().filter(|trace| !trace.is_over);
-        trace.map(|trace| (trace.tracer, trace.seized, trace.options))
-    };
+    let from =
+        traced(&parent.trace.lock()).map(|trace| (trace.tracer, trace.seized, trace.options));
     let Some((tracer, seized, options)) = from else {
         return Ok(());
     };

@@ -195,19 +195,19 @@ impl Trace {
     }
 }
 
+/// What there is of a thread that is traced now.
+fn traced(trace: &Option<Box<Trace>>) -> Option<&Trace> {
+    trace.as_deref().filter(|trace| !trace.is_over)
+}
+
 /// The process that traces a thread; 0 for none.
 pub fn tracer_of(task: &Task) -> Pid {
-    let trace = task.trace.lock();
-    let trace = trace.as_ref().filter(|trace| !trace.is_over);
-    trace.map_or(0, |trace| trace.tracer.process)
+    traced(&task.trace.lock()).map_or(0, |trace| trace.tracer.process)
 }
 
 /// Whether a thread goes to user mode for one instruction.
 pub fn steps(task: &Task) -> bool {
-    let trace = task.trace.lock();
-    trace
-        .as_ref()
-        .is_some_and(|it| it.resume == Resume::Step && !it.is_over)
+    traced(&task.trace.lock()).is_some_and(|trace| trace.resume == Resume::Step)
 }
 
 /// Whether a thread is to stop for its tracer as soon as it can.
@@ -219,11 +219,7 @@ pub fn is_interrupted(task: &Task) -> bool {
 /// A thread that `tracer` traces. ESRCH: it does not.
 pub fn tracee(tracer: &Task, tid: Pid) -> Result<Arc<Task>> {
     let is_its = |task: &Arc<Task>| {
-        let trace = task.trace.lock();
-        let trace = trace
-            .as_ref()
-            .filter(|trace| !trace.is_over && !trace.has_ended);
-        trace.is_some_and(|trace| trace.tracer.is(tracer))
+        traced(&task.trace.lock()).is_some_and(|trace| !trace.has_ended && trace.tracer.is(tracer))
     };
     task::find_task(tid).filter(is_its).ok_or(Errno::ESRCH)
 }

@@ -1,6 +1,6 @@
 //! What a traced thread does: it stops, lends its registers, and goes on as its tracer says.
 
-use super::{Event, Resume, Stop, StopKind, TraceOptions};
+use super::{Event, Resume, Stop, StopKind, TraceOptions, traced};
 use crate::arch::trap::{StopAt, UserContext};
 use crate::base::errno::Errno;
 use crate::process::signal::{self, SIGCHLD, SIGKILL, SIGTRAP, SigInfo, bit};
@@ -130,9 +130,7 @@ fn is_traced(task: &Task) -> bool {
 
 /// What the tracer has set.
 fn settings(task: &Task) -> Option<(TraceOptions, Resume, bool)> {
-    let trace = task.trace.lock();
-    let trace = trace.as_ref().filter(|trace| !trace.is_over);
-    trace.map(|trace| (trace.options, trace.resume, trace.seized))
+    traced(&task.trace.lock()).map(|trace| (trace.options, trace.resume, trace.seized))
 }
 
 /// Before (`kind` CallEntry) or after (CallExit) a system call: a stop if its tracer wants it, and

@@ -5,7 +5,7 @@ use userland::sys::proc::{self, Fork, Status};
 use userland::sys::trace::{
     self, NT_PRSTATUS, message, ptrace, registers, set_registers, siginfo, stop_of, wait_raw, word,
 };
-use userland::sys::{call, file, sig};
+use userland::sys::{Errno, call, file, sig};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -22,6 +22,7 @@ userland::tests![
     tracer_of_many_threads,
     tracer_reads_calls,
     tracer_replaces_calls,
+    tracer_sets_calls,
     tracer_steps,
     tracer_steps_into_a_handler,
     tracer_breaks,
@@ -456,6 +457,55 @@ fn tracer_replaces_calls() -> Outcome {
         }
     };
     check_eq!(status, Status::Exited(42));
+    file::close(tell)?;
+    Ok(())
+}
+
+/// A call that its tracer makes another one, with another result.
+fn tracer_sets_calls() -> Outcome {
+    let (pid, tell) = seized(libc::PTRACE_O_TRACESYSGOOD, |_| {
+        let value = call(libc::SYS_getppid, [0; 6])?;
+        Ok(value as i32)
+    })?;
+    let set = |words: &[u64; 11]| ptrace(0x4212, pid, 88, words.as_ptr() as usize);
+    if set(&call_info(pid)?.1) == Err(Errno(libc::EIO)) {
+        proc::kill(pid, libc::SIGKILL)?;
+        return skip("PTRACE_SET_SYSCALL_INFO is new in Linux 6.16");
+    }
+    check_err!(set(&call_info(pid)?.1), EINVAL);
+    file::write(tell, &[1])?;
+    let status = loop {
+        ptrace(SYSCALL, pid, 0, 0)?;
+        let (_, raw) = wait_raw(pid)?;
+        if !libc::WIFSTOPPED(raw) {
+            break Status::from_raw(raw);
+        }
+        let (_, mut info) = call_info(pid)?;
+        if info[0] as u8 == 1 && info[3] == libc::SYS_getppid as u64 {
+            info[0] = 1;
+            for (at, wrong, why) in [
+                (0, 2, libc::EINVAL),
+                (0, 1 | 1 << 8, libc::EINVAL),
+                (0, 1 | 1 << 16, libc::EINVAL),
+                (3, 1 << 32, libc::ERANGE),
+            ] {
+                let mut words = info;
+                words[at] = wrong;
+                check_eq!(set(&words), Err(Errno(why)));
+            }
+            check_err!(ptrace(0x4212, pid, 87, info.as_ptr() as usize), EINVAL);
+            (info[3], info[4]) = (libc::SYS_close as u64, 12345);
+            set(&info)?;
+            check_eq!(call_info(pid)?.1[3..10], info[3..10]);
+            ptrace(SYSCALL, pid, 0, 0)?;
+            stopped(pid, libc::SIGTRAP | 0x80, 0)?;
+            let (_, mut info) = call_info(pid)?;
+            check_eq!(info[3] as i64, -i64::from(libc::EBADF));
+            (info[0], info[3], info[4]) = (2, 43, 0);
+            set(&info)?;
+        }
+    };
+    check_eq!(status, Status::Exited(43));
     file::close(tell)?;
     Ok(())
 }

@@ -127,6 +127,7 @@ impl Request<'_> {
                 signal::recalculate(&tracee);
             }
             abi::PTRACE_GET_SYSCALL_INFO => return call_info::get(self),
+            call_info::SET => call_info::set(self)?,
             _ => registers::request(self, number)?,
         }
         Ok(0)

@@ -59,6 +59,7 @@ const DEBUGGERS: Packages = Packages {
         "gdb",
         "grep",
         "libasan8",
+        "libc6-dbg",
         "libtsan2",
         "libubsan1",
         "mount",
@@ -66,6 +67,7 @@ const DEBUGGERS: Packages = Packages {
         "sed",
         "strace",
         "util-linux",
+        "valgrind",
     ],
 };
 /// How `tests/c/debugged.c` is compiled for them: the programs' names and flags.
@@ -215,6 +217,10 @@ for each in address:o address:l address:x thread:r thread:x undefined:s; do
     /${each%:*} ${each#*:} >said 2>&1; echo \"$each $?\"
     sed -nE 's/.*(SUMMARY: [A-Za-z]*: [a-z0-9-]*).*/\\1/p; s/.*(runtime error: [a-z ]*).*/\\1/p' said
 done
+for each in o l x; do
+    valgrind.bin -q --leak-check=full --error-exitcode=9 /debugged $each >said 2>&1; echo \"valgrind:$each $?\"
+    sed -nE 's/.* (Invalid write of size 1|100 bytes in 1 blocks are [a-z]* lost).*/\\1/p' said
+done
 ",
         prints: "1
 available: 1 nodes (0)
@@ -240,6 +246,11 @@ SUMMARY: ThreadSanitizer: data
 thread:x 0
 undefined:s 0
 runtime error: signed integer overflow
+valgrind:o 9
+Invalid write of size 1
+valgrind:l 9
+100 bytes in 1 blocks are definitely lost
+valgrind:x 0
 ",
     },
     Case {

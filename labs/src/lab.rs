@@ -22,10 +22,41 @@ macro_rules! lab {
             )+
         }
 
-        /// What tests are given.
-        pub type Subject = dyn $Lab;
+        pub use subject::Subject;
+
+        mod subject {
+            use super::*;
+
+            /// What tests are given: a solution of which nothing can be told but its answers, for
+            /// all have this type.
+            pub struct Subject(&'static dyn $Lab);
+
+            impl Subject {
+                pub(super) fn of(solution: &'static dyn $Lab) -> Self {
+                    Subject(solution)
+                }
+                $(
+                    $(#[$what])*
+                    pub fn $function(&self $(, $name: $type)*) $(-> $answer)? {
+                        self.0.$function($($name),*)
+                    }
+                )+
+            }
+
+            // For what takes any solution.
+            impl $Lab for Subject {
+                $(
+                    fn $function(&self $(, $name: $type)*) $(-> $answer)? {
+                        self.0.$function($($name),*)
+                    }
+                )+
+            }
+        }
+
         /// A test of this lab.
         pub type Test = crate::Test<Subject>;
+
+        use alloc::boxed::Box;
 
         /// A mutant at work.
         struct Broken {
@@ -33,7 +64,7 @@ macro_rules! lab {
             /// Picks where it breaks, if it can choose.
             seed: u64,
             /// What it is made from.
-            right: &'static Subject,
+            right: &'static dyn $Lab,
         }
 
         /// The tests that come with the lab.
@@ -72,15 +103,22 @@ macro_rules! lab {
             }
 
             #[cfg(feature = "answer")]
-            let right = &Answer;
+            let right: &'static dyn $Lab = &Answer;
             #[cfg(not(feature = "answer"))]
-            let right = &Solution;
-            match (name, MUTANTS.iter().find(|mutant| mutant.0 == name)) {
-                ("solution", _) => run(&Solution),
-                ("answer", _) => run(right),
-                (_, Some((name, _))) => run(&Broken { name, seed, right }),
+            let right: &'static dyn $Lab = &Solution;
+            let mutant = MUTANTS.iter().find(|mutant| mutant.0 == name);
+            // There is one whoever is asked for, and all are handed over from here.
+            let broken = Box::leak(Box::new(Broken {
+                name: mutant.map_or("", |mutant| mutant.0),
+                seed,
+                right,
+            }));
+            run(&Subject::of(match (name, mutant) {
+                ("solution", _) => &Solution,
+                ("answer", _) => right,
+                (_, Some(_)) => broken,
                 (_, None) => return false,
-            }
+            }));
             true
         }
     };

@@ -31,11 +31,18 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
 }
 
 /// Builds a kernel with the features of labs, and the student's files of a folder; its files go to
-/// `folder`.
-pub fn of_labs(arch: Arch, features: &str, from: &Path, folder: &Path) -> Result<Built> {
+/// `folder`. `close` closes the command in.
+pub fn of_labs(
+    arch: Arch,
+    features: &str,
+    from: &Path,
+    folder: &Path,
+    close: &dyn Fn(Command) -> Command,
+) -> Result<Built> {
     let mut kernel = Cargo::new(arch.kernel_target(), "kernel", "release", arch);
     kernel.command.arg(format!("--features={features}"));
     kernel.command.env("LAB_FROM", from);
+    kernel.command = close(kernel.command);
     whole(arch, kernel, folder, "")
 }
 

@@ -86,6 +86,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Seeds(args)) => seeds::seeds(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),
         Some(Command::Lab(args)) => lab::lab(&args),
+        Some(Command::Sandboxed(args)) => lab::sandboxed(&args),
         Some(Command::House(args)) => house::house(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Book(args)) => book::book(&args),

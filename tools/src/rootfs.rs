@@ -237,12 +237,16 @@ fn unpack(
         _ => return Ok(()),
     };
     let header = member.header();
+    // Other members may have anything in the fields of a device, and not only numbers.
+    let is_device = matches!(kind, ModeFileType::Char | ModeFileType::Block);
     let mut entry = Entry::new(&place, header.mode()? & 0o7777, kind, content);
     entry.owner = [header.uid()? as u32, header.gid()? as u32];
-    entry.device = [
-        header.device_major()?.unwrap_or(0),
-        header.device_minor()?.unwrap_or(0),
-    ];
+    if is_device {
+        entry.device = [
+            header.device_major()?.unwrap_or(0),
+            header.device_minor()?.unwrap_or(0),
+        ];
+    }
     archive.add(entry)?;
     Ok(())
 }
@@ -301,6 +305,23 @@ mod tests {
             let sh = root.archive.resolve("/bin/sh").unwrap();
             assert_eq!((root.init.as_str(), sh.mode), ("/bin/sh", 0o755));
         }
+    }
+
+    /// GNU tar's format has blanks where other members' devices would stand.
+    #[test]
+    fn an_archive_of_gnu_tar() {
+        let folder = sample();
+        let made = std::process::Command::new("tar")
+            .args(["--format=gnu", "-c", "-C"])
+            .arg(folder.path())
+            .arg(".")
+            .output();
+        let file = Temporary::file("tar", &made.unwrap().stdout).unwrap();
+        let root = read(file.path(), 1 << 20, None).unwrap();
+        assert_eq!(
+            (root.init.as_str(), root.archive.paths().len()),
+            ("/bin/sh", 5)
+        );
     }
 
     #[test]

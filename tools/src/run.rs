@@ -6,17 +6,19 @@ use crate::guest::{End, Event, Guest};
 use crate::qemu::{self, Console, Firmware, Loader, Machine};
 use crate::workspace::Temporary;
 use crate::{
-    UsageError, added, build, firmware, gdb, initramfs, install, packages, rootfs, workspace,
+    UsageError, added, build, executable, firmware, gdb, initramfs, install, packages, rootfs,
+    words, workspace,
 };
 use anyhow::Result;
 use rustix::fs::FileType;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use switches::Switch;
 
 /// Interval at which the end of the input is sent again to a guest that still reads.
 const END_OF_INPUT_EVERY: Duration = Duration::from_millis(200);
@@ -44,6 +46,8 @@ pub fn run(args: &RunArgs) -> Result<u8> {
         Loader::Direct => built.image,
         Loader::Limine(_) => built.limine,
     };
+    let image = fs::metadata(&machine.image)?.len();
+    fits("the kernel with its programs", image, args, &machine)?;
     let archive = match (root, &added[..]) {
         (Some(root), _) => Some(boot_root(root, &mut machine)?),
         (None, []) => None,
@@ -143,6 +147,7 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         machine.initramfs = Some(path);
     }
     let mut words = args.append.clone().unwrap_or_default();
+    check_switches(&words)?;
     if !on_a_terminal() {
         // Scripts, not keys: the guest's shell edits nothing, and each program gets its own part of
         // them.
@@ -180,12 +185,38 @@ fn fits(what: &str, size: u64, args: &RunArgs, machine: &Machine) -> Result<(), 
     )))
 }
 
+/// Refuses words that set a switch to what it cannot be: the kernel would run with its default.
+fn check_switches(words: &str) -> Result<(), UsageError> {
+    let kernel = words.split(' ').take_while(|word| *word != "--");
+    for (name, value) in kernel.filter_map(|word| word.split_once('=')) {
+        if let Some(switch) = Switch::by_name(name)
+            && switch.number(value).is_none()
+        {
+            let option = format!("--append {name}:");
+            return Err(words::unknown(&option, value, switch.words()));
+        }
+    }
+    Ok(())
+}
+
 /// The files of `--add`.
 fn added(args: &RunArgs, machine: &Machine) -> Result<Vec<Added>, UsageError> {
     let added = args.add.iter().map(|text| Added::parse(text));
     let added = added.collect::<Result<Vec<_>, _>>()?;
     let size = added.iter().map(|one| one.size).sum();
     fits("what --add brings", size, args, machine)?;
+    let is_loader = |one: &Added| one.place.contains("/ld-");
+    for one in added.iter().filter(|one| one.mode & 0o111 != 0) {
+        let bytes = fs::read(&one.file).unwrap_or_default();
+        // What is no program may be meant so; of one for the other machine, or without what it is
+        // linked with, the guest would say that there is no such file.
+        if bytes.starts_with(b"\x7fELF")
+            && !added.iter().any(is_loader)
+            && let Err(why) = executable::machine_or(&bytes, Some(machine.arch))
+        {
+            eprintln!("run.sh: --add: {} {why}", one.file.display());
+        }
+    }
     Ok(added)
 }
 
@@ -354,7 +385,7 @@ mod tests {
     fn archives_that_cannot_be() {
         let folder = Temporary::folder("archives").unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        std::fs::write(path("empty"), "").unwrap();
+        fs::write(path("empty"), "").unwrap();
         File::create(path("large"))
             .unwrap()
             .set_len(1 << 30)

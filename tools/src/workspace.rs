@@ -2,10 +2,11 @@
 use crate::UsageError;
 use crate::arch::Arch;
 use anyhow::{Context, Result};
+use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The checkout that this program was built from.
 pub fn root() -> &'static Path {
@@ -61,12 +62,17 @@ pub fn writable(option: &str, path: &Path) -> Result<PathBuf, UsageError> {
 pub struct Temporary(PathBuf);
 
 impl Temporary {
-    /// An unused name; nothing is created.
+    /// An unused name that nobody can guess; nothing is created.
     pub fn name(kind: &str) -> Self {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("quire-{}-{number}.{kind}", std::process::id());
-        Temporary(env::temp_dir().join(name))
+        Temporary::within(&env::temp_dir(), kind)
+    }
+
+    /// The same in a folder.
+    pub fn within(folder: &Path, kind: &str) -> Self {
+        // The standard library's source of randomness: its keys are different each time.
+        let number = RandomState::new().hash_one(kind);
+        let name = format!("quire-{}-{number:016x}.{kind}", std::process::id());
+        Temporary(folder.join(name))
     }
 
     /// An unused name where files are memory, if there is such a folder.

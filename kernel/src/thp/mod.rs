@@ -31,7 +31,7 @@ pub fn from_command_line(settings: &[Setting]) {
             "hugepagesz" => {
                 size = size_by_name(value);
                 if size.is_none() {
-                    log::warn!("{name}={value} ignored: huge pages have no such size");
+                    log::error!("{name}={value} ignored: huge pages have no such size");
                 }
             }
             "hugepages" => huge_pages(value, size),
@@ -55,7 +55,7 @@ fn huge_pages(value: &str, size: Option<Order>) {
         return;
     };
     let Ok(pages) = value.parse() else {
-        return log::warn!("hugepages={value} ignored: it is no number");
+        return log::error!("hugepages={value} ignored: it is no number");
     };
     mm().resize_hugetlb(size, pages);
     let got = mm().hugetlb(size).total;
@@ -70,7 +70,7 @@ fn controls() -> &'static mm::thp::Controls {
 
 fn report(name: &str, value: &str, result: Result<(), boot::BadValue>) {
     if let Err(why) = result {
-        log::warn!("{name}={value} ignored: {why}");
+        log::error!("{name}={value} ignored: {why}");
     }
 }
 
@@ -94,7 +94,7 @@ fn set_switch(name: &str, value: &str) {
         Some(number) => mm().switches().set(switch, number),
         None => {
             let words = switch.words().join(", ");
-            log::warn!("{name}={value} ignored: not one of {words}")
+            log::error!("{name}={value} ignored: not one of {words}")
         }
     }
 }

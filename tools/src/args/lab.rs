@@ -25,6 +25,9 @@ pub struct LabArgs {
     /// Write the points for a grading system, too: Gradescope's results.json
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// With --from: run the folder's code without a sandbox
+    #[arg(long, requires = "from")]
+    pub trust: bool,
     /// Make what this solution costs the measure of others
     #[arg(long, hide = true)]
     pub bless: bool,
@@ -84,6 +87,9 @@ pub struct GradeArgs {
     /// Where the broken solutions are broken that have a choice: keep it to yourself
     #[arg(long, value_name = "N", default_value = "0")]
     pub seed: u64,
+    /// Run their code without a sandbox
+    #[arg(long)]
+    pub trust: bool,
     /// The file for the points: a line for each submission
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
@@ -93,4 +99,24 @@ pub struct GradeArgs {
     /// What may be installed.
     #[command(flatten)]
     pub install: Install,
+}
+
+/// Options of `sandboxed`, which the sandbox of `lab` calls.
+#[derive(Args, Debug, Clone)]
+pub struct SandboxedArgs {
+    /// Only limits
+    #[arg(long)]
+    pub open: bool,
+    /// What is read beside the system's programs
+    #[arg(long)]
+    pub read: Vec<PathBuf>,
+    /// A folder that may be written
+    #[arg(long)]
+    pub write: Vec<PathBuf>,
+    /// Of a CPU, for each process
+    #[arg(long)]
+    pub seconds: u64,
+    /// What runs
+    #[arg(last = true, required = true)]
+    pub command: Vec<PathBuf>,
 }

@@ -25,7 +25,7 @@ pub use compare::{Choice, CompareArgs, Set, Side};
 pub use compat::CompatArgs;
 pub use conflicts::ConflictsArgs;
 pub use image::{ImageArgs, Medium};
-pub use lab::{CollectArgs, GradeArgs, HandoutArgs, LabArgs, LabCommand};
+pub use lab::{CollectArgs, GradeArgs, HandoutArgs, LabArgs, LabCommand, SandboxedArgs};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
 pub use picture::PictureArgs;
 pub use play::PlayArgs;
@@ -91,6 +91,9 @@ pub enum Command {
     Sweep(SweepArgs),
     /// Grades a lab of a course: what a solution answers and costs, and what its tests find
     Lab(LabArgs),
+    /// Runs a command without network and files, as `lab` does with others' code
+    #[command(hide = true)]
+    Sandboxed(SandboxedArgs),
     /// Prints how the kernel's source is built: parameters, descents, lines, floors
     House(HouseArgs),
     /// Writes an image to start from: an ISO for CD and USB stick, or an SD card for a Raspberry Pi

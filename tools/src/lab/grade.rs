@@ -3,10 +3,10 @@ use super::host::{Host, Ran};
 use super::list::{FILES, Lab};
 use super::machine::{self, Machines};
 use super::points::Grade;
+use super::sandbox::Sandbox;
 use super::source;
 use crate::arch::Arch;
-use anyhow::{Context, Result};
-use std::fs;
+use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ pub struct Submission<'a> {
     pub lab: &'a Lab,
     /// The folder of its two files.
     pub from: &'a Path,
+    /// Where its code is compiled and runs.
+    pub sandbox: Sandbox,
     /// On which machines; on none, only on the host.
     pub arches: &'a [Arch],
     /// Picks where the broken solutions are broken that have a choice.
@@ -52,7 +54,8 @@ impl Limits {
 /// Grades it. `Err` is a fault of ours, not of the submission's.
 pub fn grade(submission: &Submission<'_>) -> Result<Grade> {
     let labs = [submission.lab];
-    grade_on(submission, &Machines::new(&labs, submission.from))
+    let machines = Machines::new(&labs, submission.from, submission.sandbox);
+    grade_on(submission, &machines)
 }
 
 /// Grades it on machines that have its code already, perhaps that of other labs beside it.
@@ -65,8 +68,8 @@ pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<
         everything_else(submission, &mut grade, &why);
         return Ok(grade);
     }
-    let limit = submission.limits.tests;
-    let host = match Host::build(submission.lab, submission.from, limit)? {
+    let Submission { lab, from, .. } = *submission;
+    let host = match Host::build(lab, from, submission.sandbox, submission.limits.tests)? {
         Ok(host) => host,
         Err(error) => {
             let why = format!("it does not compile:\n{error}");
@@ -80,12 +83,11 @@ pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<
     Ok(grade)
 }
 
-/// The first word of its files that is not allowed.
+/// Why its files are not taken, if one is not.
 fn refused(from: &Path) -> Result<Option<String>> {
     for file in FILES {
-        let path = from.join(file);
-        let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        if let Some(why) = source::refused(&String::from_utf8_lossy(&text)) {
+        let text = source::read(from, file)?;
+        if let Err(why) = text.and_then(|text| source::check(&text)) {
             return Ok(Some(format!("{file}, {why}")));
         }
     }

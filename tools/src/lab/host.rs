@@ -1,23 +1,23 @@
 //! A lab's tests on the host, each in a process of its own with limits: a submission may loop, take
 //! all memory or overflow its stack.
 use super::list::{ANSWER, FILES, Lab};
+use super::sandbox::{self, Sandbox};
+use super::source;
 use crate::build;
 use crate::workspace::{self, Temporary};
-use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Of virtual memory, in kB.
-const MEMORY: u32 = 4 << 20;
 /// To build, with what is not the student's.
 const BUILD: Duration = Duration::from_secs(1800);
+/// Of a CPU, for each process of a build: more than the largest of ours takes.
+pub const OF_BUILD: u64 = 200;
 /// How much longer than its CPU time a program may take.
 pub const PATIENCE: u32 = 30;
 
@@ -57,8 +57,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Done> {
     Ok(Done {
         lines,
         errors: errors.join().unwrap_or_default(),
-        success: (ended && status.signal() != Some(Signal::XCPU.as_raw()))
-            .then(|| status.success()),
+        success: (ended && !sandbox::is_late(status)).then(|| status.success()),
     })
 }
 
@@ -104,11 +103,9 @@ impl Place {
         lock.lock().context("cannot lock the builds of labs")?;
         let answers = from == Path::new(ANSWER);
         for file in FILES.iter().filter(|_| !answers) {
-            let path = from.join(file);
-            let text =
-                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text = source::read(from, file)?.map_err(|why| anyhow!("{file}: {why}"))?;
             // What is the same keeps its time: cargo builds it again if that is a later one.
-            build::replace(&folder.join(file), &text)?;
+            build::replace(&folder.join(file), text.as_bytes())?;
         }
         Ok(Place {
             from: if answers { from.to_owned() } else { folder },
@@ -134,13 +131,15 @@ pub fn named(text: &str) -> String {
 
 /// Builds a program of the host with the student's files of `from`, and keeps a copy of it; `Err`
 /// inside: what the compiler says.
-pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
+pub fn program(from: &Path, sandbox: Sandbox, args: &[&str]) -> Result<Result<Program, String>> {
     let place = Place::with(from)?;
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
     command.env("LAB_FROM", place.from());
     command.args(args);
     command.args(["--quiet", "--message-format=json-render-diagnostics"]);
+    let temporary = Temporary::folder("lab")?;
+    let mut command = sandbox.build(command, temporary.path(), OF_BUILD);
     let done = run(&mut command, BUILD)?;
     if done.success.is_none() {
         bail!("the build had not ended after {} s", BUILD.as_secs());
@@ -154,13 +153,17 @@ pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut files = built.filter_map(|line| line["executable"].as_str().map(PathBuf::from));
     let built = files.next().context("cargo built no program")?;
-    let program = Temporary::name("lab");
-    fs::copy(&built, program.path()).context("cannot copy a program")?;
-    Ok(Ok(Program(program)))
+    // Below the folder that the sandbox reads.
+    let file = Temporary::within(&folder(), "program");
+    fs::copy(&built, file.path()).context("cannot copy a program")?;
+    Ok(Ok(Program { file, sandbox }))
 }
 
 /// A program that was built with a solution.
-pub struct Program(Temporary);
+pub struct Program {
+    file: Temporary,
+    sandbox: Sandbox,
+}
 
 impl Program {
     /// Runs it with limits to the time of a CPU and to memory.
@@ -175,15 +178,10 @@ impl Program {
         args: &[&str],
         limit: Duration,
     ) -> Result<Done> {
-        let seconds = limit.as_secs();
-        let limits = format!("ulimit -c 0; ulimit -v {MEMORY}; ulimit -S -t {seconds}");
-        let limited = format!("{limits}; exec \"$0\" \"$@\"");
+        let mut command = Command::new(self.file.path());
+        command.args(args).envs(variables.iter().copied());
         run(
-            Command::new("sh")
-                .args(["-c", &limited])
-                .arg(self.0.path())
-                .args(args)
-                .envs(variables.iter().copied()),
+            &mut self.sandbox.program(command, limit.as_secs()),
             limit * PATIENCE,
         )
     }
@@ -198,7 +196,12 @@ pub struct Host {
 impl Host {
     /// Builds it with the student's files of `from`; `Err` inside: what the compiler says. All
     /// tests of one solution may take `limit` of a CPU's time.
-    pub fn build(lab: &Lab, from: &Path, limit: Duration) -> Result<Result<Host, String>> {
+    pub fn build(
+        lab: &Lab,
+        from: &Path,
+        sandbox: Sandbox,
+        limit: Duration,
+    ) -> Result<Result<Host, String>> {
         let answer = if lab.answer().exists() { ",answer" } else { "" };
         let features = format!("host,{}{answer}", lab.feature);
         let args = [
@@ -209,7 +212,7 @@ impl Host {
             "--features",
             &features,
         ];
-        Ok(program(from, &args)?.map(|program| Host { program, limit }))
+        Ok(program(from, sandbox, &args)?.map(|program| Host { program, limit }))
     }
 
     /// The tests that come with the lab, of the solution with this name.

@@ -3,6 +3,7 @@
 use super::host::{self, Place, Program};
 use super::list::Lab;
 use super::points;
+use super::sandbox::Sandbox;
 use crate::arch::Arch;
 use crate::bench::{self, cells::Cells, floor};
 use crate::build::{self, Built};
@@ -26,6 +27,7 @@ pub struct Machines<'a> {
     labs: &'a [&'a Lab],
     /// The folder of a student's files, or `answer`: in the folder of each lab.
     from: &'a Path,
+    sandbox: Sandbox,
     /// Whose simulated machine is used, if not one of these labs alone.
     others: Option<&'a Machines<'a>>,
     walks: OnceCell<Result<Program, String>>,
@@ -34,11 +36,12 @@ pub struct Machines<'a> {
 
 impl<'a> Machines<'a> {
     /// With the files of a folder, or with `answer` those of each lab.
-    pub fn new(labs: &'a [&'a Lab], from: &'a Path) -> Self {
+    pub fn new(labs: &'a [&'a Lab], from: &'a Path, sandbox: Sandbox) -> Self {
         let (walks, kernels) = Default::default();
         Machines {
             labs,
             from,
+            sandbox,
             others: None,
             walks,
             kernels,
@@ -49,7 +52,7 @@ impl<'a> Machines<'a> {
     pub fn beside(others: &'a Machines<'a>, labs: &'a [&'a Lab]) -> Self {
         Machines {
             others: Some(others),
-            ..Machines::new(labs, others.from)
+            ..Machines::new(labs, others.from, others.sandbox)
         }
     }
 
@@ -68,7 +71,9 @@ impl<'a> Machines<'a> {
             "--test=model",
             &features,
         ];
-        let program = match once(&self.walks, || host::program(self.from, &build))? {
+        let program = match once(&self.walks, || {
+            host::program(self.from, self.sandbox, &build)
+        })? {
             Ok(program) => program,
             Err(error) => return Ok(Some(error.clone())),
         };
@@ -95,7 +100,7 @@ impl<'a> Machines<'a> {
     /// The kernel of a machine.
     pub fn kernel(&self, arch: Arch) -> Result<&Kernel> {
         once(&self.kernels[arch as usize], || {
-            Kernel::build(&self.features(), self.from, arch)
+            Kernel::build(&self.features(), self.from, self.sandbox, arch)
         })
     }
 
@@ -136,10 +141,11 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    fn build(features: &str, from: &Path, arch: Arch) -> Result<Kernel> {
+    fn build(features: &str, from: &Path, sandbox: Sandbox, arch: Arch) -> Result<Kernel> {
         let folder = Temporary::folder("lab")?;
         let place = Place::with(from)?;
-        let built = build::of_labs(arch, features, place.from(), folder.path())?;
+        let close = |command| sandbox.build(command, folder.path(), host::OF_BUILD);
+        let built = build::of_labs(arch, features, place.from(), folder.path(), &close)?;
         Ok(Kernel {
             arch,
             built,

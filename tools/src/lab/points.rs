@@ -78,8 +78,29 @@ impl Grade {
         let (got, most) = self.total();
         format!("{got:>5.1} of {most:>4.1}  in all\n")
     }
-    /// Gradescope's results.json.
-    pub fn json(&self) -> Value {
+    /// The first part that went wrong, and why, in a line; "all" where none did. A part without
+    /// points may be the cause of what is lost after it.
+    pub fn first_loss(&self) -> String {
+        let is_wrong = |part: &&Part| match part.points {
+            (_, 0.0) => !part.words.is_empty(),
+            (got, most) => most - got > 1e-9,
+        };
+        let first = self.parts.iter().find(is_wrong);
+        first.map_or_else(
+            || "all".to_owned(),
+            |part| {
+                let mut lines = part.words.lines().map(str::trim);
+                let why = lines.next().unwrap_or_default();
+                // Such a line says what the next one is.
+                let next = lines.next().filter(|_| why.ends_with(':'));
+                format!("{}: {why} {}", part.name, next.unwrap_or_default())
+                    .trim_end()
+                    .to_owned()
+            },
+        )
+    }
+    /// Gradescope's results.json, of which the output begins with a line.
+    pub fn json(&self, first: &str) -> Value {
         let test = |part: &Part| {
             json!({
                 "name": part.name, "score": part.points.0, "max_score": part.points.1,
@@ -88,7 +109,8 @@ impl Grade {
         };
         let (score, most) = self.total();
         let tests: Vec<Value> = self.parts.iter().map(test).collect();
-        json!({"score": score, "max_score": most, "output": self.text(), "tests": tests})
+        let output = format!("{first}\n\n{}", self.text());
+        json!({"score": score, "max_score": most, "output": output, "tests": tests})
     }
 }
 
@@ -118,6 +140,7 @@ mod tests {
         let mut grade = Grade::default();
         grade.add("one", (5.0, 5.0), "");
         assert!(grade.full());
+        assert_eq!(grade.first_loss(), "all");
         grade.not_run("two", 10.0, "one failed");
         assert_eq!(grade.total(), (5.0, 15.0));
         assert!(!grade.full());
@@ -126,6 +149,6 @@ mod tests {
             text.contains("  0.0 of 10.0  two\n               not run: one failed\n"),
             "{text}"
         );
-        assert_eq!(grade.json()["tests"][1]["max_score"], 10.0);
+        assert_eq!(grade.json("two: not run")["tests"][1]["max_score"], 10.0);
     }
 }

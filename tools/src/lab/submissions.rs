@@ -3,11 +3,15 @@ use super::grade::{self, Limits, Submission};
 use super::handout::{self, Files, OF};
 use super::list::{self, FILES, Lab};
 use super::points::Grade;
+use super::sandbox::Sandbox;
+use super::source;
 use crate::args::{CollectArgs, GradeArgs};
 use crate::{UsageError, install, workers, workspace};
-use anyhow::{Context, Result};
-use std::fs;
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Copies each repository's two files, and says what else was changed there: that does not count.
 pub fn collect(args: &CollectArgs) -> Result<u8> {
@@ -21,7 +25,7 @@ pub fn collect(args: &CollectArgs) -> Result<u8> {
             Ok(changed) if changed.is_empty() => println!("{name}: taken"),
             Ok(changed) => println!(
                 "{name}: taken; also changed, and the original is used: {}",
-                changed.join(", ")
+                first_of(&changed)
             ),
             Err(error) => {
                 println!("{name}: {error:#}");
@@ -38,9 +42,9 @@ fn one(lab: &Lab, dir: &Path, into: &Path) -> Result<Vec<String>> {
     let folder = folder.strip_prefix(workspace::root())?;
     fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
     for file in FILES {
-        let from = dir.join(folder).join(file);
-        fs::copy(&from, into.join(file))
-            .with_context(|| format!("cannot take {}", from.display()))?;
+        let text = source::read(&dir.join(folder), file)?;
+        let text = text.map_err(|why| anyhow!("cannot take {file}: {why}"))?;
+        fs::write(into.join(file), text)?;
     }
     let numbers = fs::read_to_string(dir.join(OF)).unwrap_or_default();
     let numbers: Vec<u32> = numbers
@@ -59,6 +63,16 @@ fn one(lab: &Lab, dir: &Path, into: &Path) -> Result<Vec<String>> {
 fn name(dir: &Path) -> Result<String> {
     let name = dir.file_name().context("a folder without a name")?;
     Ok(name.to_string_lossy().into_owned())
+}
+
+/// The first names of a list, and how many there are more.
+fn first_of(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let (shown, more) = names.split_at(names.len().min(SHOWN));
+    match more.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// Grades many submissions, as many at a time as this computer has CPUs.
@@ -81,38 +95,73 @@ pub fn grade_all(args: &GradeArgs) -> Result<u8> {
         .transpose()?;
     let arches = args.machines.arch.arches();
     install::ensure_qemu(arches, args.install.no_install)?;
-    let grades = workers::map(&dirs, workers::cpus(), |dir| {
-        grade::grade(&Submission {
+    let sandbox = Sandbox::of(args.trust)?;
+    let csv = csv.map(csv::Writer::from_path).transpose()?;
+    let table = Table::new(dirs.len(), csv, args.json.as_deref())?;
+    let written = workers::map(&dirs, workers::cpus(), |dir| {
+        let grade = grade::grade(&Submission {
             lab,
             from: dir,
+            sandbox,
             arches,
             seed: args.seed,
             bless: false,
             live: false,
             limits: Limits::OF_GRADES,
-        })
+        });
+        table.add(&Row::new(name(dir)?, grade))
     });
-    let mut rows = Vec::new();
-    for (dir, grade) in dirs.iter().zip(grades) {
-        let row = Row::new(name(dir)?, &grade);
-        println!("{:>5.1}  {}: {}", row.points, row.name, row.words);
-        if let (Some(folder), Ok(grade)) = (&args.json, &grade) {
-            fs::create_dir_all(folder)?;
-            let text = serde_json::to_string_pretty(&grade.json())?;
-            fs::write(folder.join(format!("{}.json", row.name)), text + "\n")?;
-        }
-        rows.push(row);
-    }
-    if let Some(path) = csv {
-        let mut file = csv::Writer::from_path(&path)?;
-        file.write_record(["submission", "points", "of", "first loss"])?;
-        for row in &rows {
-            let (points, most) = (row.points.to_string(), row.most.to_string());
-            file.write_record([&row.name, &points, &most, &row.words])?;
-        }
-        file.flush()?;
-    }
+    written.into_iter().collect::<Result<()>>()?;
     Ok(0)
+}
+
+/// Where each line goes as soon as it is known.
+struct Table<'a> {
+    all: usize,
+    json: Option<&'a Path>,
+    /// How many are done, and the file for them.
+    done: Mutex<(usize, Option<csv::Writer<File>>)>,
+}
+
+impl<'a> Table<'a> {
+    fn new(
+        all: usize,
+        mut csv: Option<csv::Writer<File>>,
+        json: Option<&'a Path>,
+    ) -> Result<Table<'a>> {
+        if let Some(csv) = &mut csv {
+            csv.write_record(["submission", "points", "of", "first loss"])?;
+            csv.flush()?;
+        }
+        if let Some(folder) = json {
+            fs::create_dir_all(folder)?;
+        }
+        eprintln!("run.sh: {all} submissions; a line for each as it ends");
+        Ok(Table {
+            all,
+            json,
+            done: Mutex::new((0, csv)),
+        })
+    }
+
+    fn add(&self, row: &Row) -> Result<()> {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, csv) = &mut *done;
+        *count += 1;
+        println!("{:>5.1}  {}: {}", row.points, row.name, row.words);
+        eprintln!("run.sh: {count} of {} graded", self.all);
+        if let Some(csv) = csv {
+            let (points, most) = (row.points.to_string(), row.most.to_string());
+            csv.write_record([&row.name, &points, &most, &row.words])?;
+            csv.flush()?;
+        }
+        if let Some(folder) = self.json {
+            let text = serde_json::to_string_pretty(&row.json)?;
+            let path = folder.join(format!("{}.json", row.name));
+            workspace::replace(&path, |new| Ok(fs::write(new, text + "\n")?))?;
+        }
+        Ok(())
+    }
 }
 
 /// A line of the table.
@@ -120,37 +169,25 @@ struct Row {
     name: String,
     points: f64,
     most: f64,
-    /// The first part that lost points, and why.
+    /// The first part that went wrong, and why.
     words: String,
+    json: Value,
 }
 
 impl Row {
-    fn new(name: String, grade: &Result<Grade>) -> Row {
-        let (points, most, words) = match grade {
-            Ok(grade) => {
-                let (points, most) = grade.total();
-                let lost = grade
-                    .parts
-                    .iter()
-                    .find(|part| part.points.1 - part.points.0 > 1e-9);
-                let words = lost.map_or_else(
-                    || "all".to_owned(),
-                    |part| {
-                        format!(
-                            "{}: {}",
-                            part.name,
-                            part.words.lines().next().unwrap_or_default()
-                        )
-                    },
-                );
-                (points, most, words)
-            }
-            Err(error) => (0.0, 0.0, format!("not graded: {error:#}")),
-        };
+    fn new(name: String, grade: Result<Grade>) -> Row {
+        let grade = grade.unwrap_or_else(|error| {
+            let mut none = Grade::default();
+            none.add("not graded", (0.0, 0.0), format!("{error:#}"));
+            none
+        });
+        let (points, most) = grade.total();
+        let words = grade.first_loss();
         Row {
             name,
             points: (points * 10.0).round() / 10.0,
             most,
+            json: grade.json(&words),
             words,
         }
     }

@@ -39,7 +39,7 @@ impl Memory {
 
     fn add(&mut self, entry: &Entry, whose: &'static str) {
         match entry.to {
-            To::Table(frame) | To::Shared(frame) => drop(self.used.insert(frame, "table")),
+            To::Table(frame) | To::Shared(frame, _) => drop(self.used.insert(frame, "table")),
             To::Memory { head, kb, .. } => {
                 let Some((first, end)) = frames(entry) else {
                     return;

@@ -56,8 +56,8 @@ pub struct Entry {
 pub enum To {
     /// A table in this frame.
     Table(u64),
-    /// A table that several processes share.
-    Shared(u64),
+    /// A table in this frame that so many processes share: one, when the others have gone.
+    Shared(u64, u64),
     /// Memory.
     Memory {
         /// The page of zeros, or memory of its own.
@@ -171,7 +171,7 @@ pub(super) fn entry(line: &str) -> Result<Entry> {
     let frame = hex(frame)?;
     let to = match (kind, &words[5..]) {
         ("table", []) => To::Table(frame),
-        ("shared", [_]) => To::Shared(frame),
+        ("shared", [sharers]) => To::Shared(frame, sharers.parse()?),
         ("anon" | "file" | "zero", [head, kb, flags]) => To::Memory {
             zero: kind == "zero",
             frame,
@@ -218,7 +218,7 @@ pub mod tests {
         };
         assert_eq!((first.areas.len(), first.entries.len()), (1, 5));
         assert_eq!((first.entries[3].first, first.entries[3].count), (0, 16));
-        assert_eq!(second.entries[0].to, To::Shared(0x103));
+        assert_eq!(second.entries[0].to, To::Shared(0x103, 2));
         assert!(matches!(
             &second.entries[2].to,
             To::Memory { zero: true, .. }

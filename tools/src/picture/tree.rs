@@ -47,7 +47,12 @@ pub fn draw(drawing: &mut Drawing, state: &State, memory: &Memory, process: usiz
 fn leads(to: &To) -> String {
     match to {
         To::Table(frame) => format!("leads to the table in frame {frame:#x}"),
-        To::Shared(frame) => format!("leads to the table in frame {frame:#x}, which both share"),
+        To::Shared(frame, 1) => format!(
+            "leads to the table in frame {frame:#x}, which was shared and is this process's alone"
+        ),
+        To::Shared(frame, by) => {
+            format!("leads to the table in frame {frame:#x}, which {by} processes share")
+        }
         To::Memory { frame, .. } => format!("maps frame {frame:#x}"),
     }
 }
@@ -64,8 +69,8 @@ fn pmds(drawing: &mut Drawing, memory: &Memory, entries: &[Entry], x: u64) {
     drawing.grid(corner, PMDS);
     for entry in entries.iter().filter(|entry| entry.level == 1) {
         let class = match &entry.to {
-            To::Table(_) => "table",
-            To::Shared(_) => "both",
+            To::Shared(_, 1) | To::Table(_) => "table",
+            To::Shared(..) => "both",
             To::Memory { .. } => class(memory, entry),
         };
         drawing.cells(corner, entry.first, entry.count, class);
@@ -84,7 +89,7 @@ fn ptes(drawing: &mut Drawing, memory: &Memory, entries: &[Entry], table: &Entry
     };
     for entry in entries.iter().filter(inside) {
         let writable = matches!(&entry.to, To::Memory { flags, .. } if flags.contains('w'));
-        let shared = matches!(table.to, To::Shared(_));
+        let shared = matches!(table.to, To::Shared(..));
         let mut name = class(memory, entry).to_owned();
         if !writable || shared {
             name += " frozen";

@@ -1,15 +1,18 @@
 //! `./run.sh play`: a page in the browser with a machine behind it. Each button has two processes
 //! do one thing to their memory, and shows what became of their page tables and of physical memory.
 //!
-//! The server is on the loopback only, and serves one request after the other: there is one
-//! machine.
+//! The server is on the loopback only. There is one machine, which does one step after the other;
+//! who is slow to say which keeps nobody from it.
 mod scene;
 
 use crate::args::PlayArgs;
 use crate::{build, install};
 use anyhow::{Context, Result, anyhow};
 pub use scene::Scene;
+use std::io::Read;
 use std::net::Ipv4Addr;
+use std::sync::mpsc;
+use std::thread;
 use tiny_http::{Header, Method, Request, Response, Server};
 
 /// The page; its script asks for steps.
@@ -36,46 +39,59 @@ pub fn listen(port: u16) -> Result<Server> {
 
 /// Answers requests until the server is unblocked.
 pub fn serve(server: &Server, mut scene: Scene) -> Result<()> {
-    for request in server.incoming_requests() {
-        answer(&mut scene, request)?;
-    }
-    Ok(())
+    let (send, asked) = mpsc::channel();
+    thread::scope(|threads| {
+        threads.spawn(move || {
+            for mut request in server.incoming_requests() {
+                let send = send.clone();
+                // Each is read by a thread of its own.
+                threads.spawn(move || {
+                    let step = read(&mut request);
+                    // The machine may have ended.
+                    let _ = send.send((request, step));
+                });
+            }
+        });
+        let mut asked = asked.into_iter();
+        asked.try_for_each(|(request, step)| answer(&mut scene, request, step))
+    })
 }
 
-fn answer(scene: &mut Scene, mut request: Request) -> Result<()> {
-    // A page of another site may send requests here, but not with this name of ours.
-    let ours = |header: &Header| {
-        let name = header.value.as_str().split(':').next();
-        header.field.equiv("Host") && matches!(name, Some("127.0.0.1" | "localhost"))
+/// What a request asks for.
+fn read(request: &mut Request) -> Result<String> {
+    let mut step = String::new();
+    let mut body = request.as_reader().take(STEP);
+    body.read_to_string(&mut step).context("no text")?;
+    Ok(step.trim().to_owned())
+}
+
+/// Whether a request was made by this page: a page of another site may send some here, but neither
+/// with this name of ours nor without its own.
+fn is_ours(request: &Request) -> bool {
+    let header = |name: &'static str| {
+        let found = request.headers().iter().find(|it| it.field.equiv(name));
+        found.map(|header| header.value.as_str())
     };
-    if !request.headers().iter().any(ours) {
-        return respond(
-            request,
-            403,
-            "text/plain",
-            "not asked by this name".to_owned(),
-        );
+    let Some(host) = header("Host") else {
+        return false;
+    };
+    let name = host.split(':').next();
+    matches!(name, Some("127.0.0.1" | "localhost"))
+        && header("Origin").is_none_or(|origin| origin == format!("http://{host}"))
+}
+
+fn answer(scene: &mut Scene, request: Request, step: Result<String>) -> Result<()> {
+    if !is_ours(&request) {
+        let why = "not asked by this page".to_owned();
+        return respond(request, 403, "text/plain", why);
     }
-    let path = request
-        .url()
-        .split('?')
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    match (request.method(), path.as_str()) {
+    let path = request.url().split('?').next().unwrap_or_default();
+    match (request.method(), path) {
         (Method::Get, "/") => respond(request, 200, "text/html", PAGE.to_owned()),
-        (Method::Post, "/step") => {
-            let mut step = String::new();
-            let body = std::io::Read::take(request.as_reader(), STEP);
-            let read = std::io::Read::read_to_string(&mut { body }, &mut step);
-            match read
-                .context("no text")
-                .and_then(|_| scene.step(step.trim()))
-            {
-                Ok(shown) => respond(request, 200, "application/json", shown),
-                Err(error) => respond(request, 500, "text/plain", format!("{error:#}")),
-            }
-        }
+        (Method::Post, "/step") => match step.and_then(|step| scene.step(&step)) {
+            Ok(shown) => respond(request, 200, "application/json", shown),
+            Err(error) => respond(request, 500, "text/plain", format!("{error:#}")),
+        },
         (Method::Post, "/new") => match scene.again() {
             Ok(()) => respond(request, 200, "text/plain", String::new()),
             Err(error) => respond(request, 500, "text/plain", format!("{error:#}")),

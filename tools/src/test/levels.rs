@@ -115,6 +115,12 @@ pub const ROWS: &[Row] = &[
         &["labs", "tools/src/lab"],
         "a lab that does not compile without the others",
     ),
+    read(
+        "host.labs.sandbox",
+        Default,
+        &["tools/src/lab"],
+        "others' code that gets out of its sandbox",
+    ),
     row("host.labs.*", Default, "a lab whose skeleton gets points"),
     row(
         "host.selftests.*",

@@ -171,7 +171,16 @@ fn questions(port: u16) -> Result<()> {
         "{status}"
     );
     ensure!(get("/", "quire.example")?.0.contains("403"));
+    let of_origin = |origin: &str| get("/", &format!("{local}\r\nOrigin: {origin}"));
+    ensure!(of_origin("http://quire.example")?.0.contains("403"));
+    ensure!(of_origin(&format!("http://{local}"))?.0.contains("200"));
     ensure!(get("/etc/passwd", &local)?.0.contains("404"));
+    // Somebody who never says all keeps nobody waiting.
+    let mut slow = TcpStream::connect(("127.0.0.1", port))?;
+    write!(
+        slow,
+        "POST /step HTTP/1.1\r\nHost: {local}\r\nContent-Length: 5000\r\n\r\nwri"
+    )?;
     let step = |line: &str| ask(port, "POST", "/step", &local, line);
     for line in ["size 16", "map 0-63", "write 0-3", "fork", "child write 2"] {
         let (status, text) = step(line)?;

@@ -2,12 +2,14 @@
 //! answer or the skeleton of lab 1, and graded as what it is.
 use super::LIMITS;
 use crate::arch::Arch;
-use crate::lab::{self, Lab, Limits, Submission};
+use crate::lab::{self, Lab, Limits, Sandbox, Submission};
 use crate::workers;
 use crate::workspace::Temporary;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::Duration;
 
 /// A submission: its name; its solution, its tests; which points it gets, and words that tell why
@@ -31,13 +33,17 @@ enum Text {
     But(&'static str, &'static str),
     /// This.
     Own(&'static str),
+    /// So many brackets in brackets.
+    Brackets(usize),
+    /// A link to the answer's.
+    Link,
 }
-use Text::{Answer, But, Own, Skeleton};
+use Text::{Answer, Brackets, But, Link, Own, Skeleton};
 
 /// What the answer begins with, to put something before it.
 const BEGIN: &str = "pub fn order(facts: &Facts) -> u8 {";
 
-const MADE_UP: [MadeUp; 23] = [
+const MADE_UP: [MadeUp; 36] = [
     (
         "nothing done",
         Skeleton,
@@ -219,26 +225,125 @@ const MADE_UP: [MadeUp; 23] = [
         0.0..=0.0,
         &["`subject_by_name` is not allowed"],
     ),
+    (
+        "a first line that the compiler passes over",
+        Own("#!\"\nextern crate std;\npub fn order(_: &super::Facts) -> u8 { 0 }"),
+        Answer,
+        0.0..=0.0,
+        &["a solution is no script"],
+    ),
+    (
+        "a module beside it",
+        Own("mod x; pub use x::order;"),
+        Answer,
+        0.0..=0.0,
+        &["a module of another file is not allowed"],
+    ),
+    (
+        "a module by a macro",
+        Own("macro_rules! m { ($($t:tt)*) => { $($t)* ; } } m!(mod x); pub use x::order;"),
+        Answer,
+        0.0..=0.0,
+        &["a module of another file is not allowed"],
+    ),
+    (
+        "an attribute by a macro",
+        Own("macro_rules! m { ($a:meta) => { #[$a] mod x {} } } m!(path = \"x.rs\");"),
+        Answer,
+        0.0..=0.0,
+        &["#[$] is not allowed"],
+    ),
+    (
+        "a link to the answer",
+        Link,
+        Answer,
+        0.0..=0.0,
+        &["solution.rs, it is not a regular file"],
+    ),
+    (
+        "tests that are a link",
+        Skeleton,
+        Link,
+        0.0..=0.0,
+        &["tests.rs, it is not a regular file"],
+    ),
+    (
+        "brackets",
+        Brackets(200_000),
+        Answer,
+        0.0..=0.0,
+        &["it has more than"],
+    ),
+    (
+        "brackets in a small file",
+        Brackets(100_000),
+        Answer,
+        0.0..=0.0,
+        &["brackets stand more than 100 deep"],
+    ),
+    (
+        "a macro that doubles what it is given",
+        Own("macro_rules! m { ($($t:tt)*) => { m!($($t)* $($t)*); } } m!(a);"),
+        Answer,
+        0.0..=0.0,
+        &["does not compile"],
+    ),
+    (
+        "a constant without end",
+        Own(
+            "const X: u8 = { let mut i = 0u64; while i < 1 << 60 { i += 1; } i as u8 };
+             pub fn order(_: &super::Facts) -> u8 { X }",
+        ),
+        Answer,
+        0.0..=0.0,
+        &["does not compile"],
+    ),
+    (
+        "tests that measure a solution",
+        Skeleton,
+        Own(
+            "pub const TESTS: &[super::Test] = &[super::Test { asks: \"size\", points: 0, run: |policy| assert_eq!(core::mem::size_of_val(policy), 0) }];",
+        ),
+        0.0..=0.0,
+        &["\"size\" fails on a right solution"],
+    ),
+    (
+        "tests that ask where a solution lies",
+        Skeleton,
+        Own(
+            "pub const TESTS: &[super::Test] = &[super::Test { asks: \"place\", points: 0, run: |policy| assert!(policy as *const super::Subject as usize % 64 == 0) }];",
+        ),
+        0.0..=0.0,
+        &["a raw pointer is not allowed"],
+    ),
+    (
+        "tests that print where a solution lies",
+        Skeleton,
+        Own(
+            "pub const TESTS: &[super::Test] = &[super::Test { asks: \"place\", points: 0, run: |policy| assert!(alloc::format!(\"{policy:p}\").ends_with('0')) }];",
+        ),
+        0.0..=0.0,
+        &["{:p} is not allowed"],
+    ),
 ];
 
 /// Grades them side by side, every second one on each machine.
 pub fn run(lab: &Lab, arch: Arch) -> Result<()> {
+    let sandbox = Sandbox::of(false)?;
     let folder = Temporary::folder("submissions")?;
     let made_up: Vec<&MadeUp> = MADE_UP.iter().skip(arch as usize).step_by(2).collect();
     let mut dirs = Vec::new();
     for (at, (_, solution, tests, ..)) in made_up.iter().enumerate() {
         let dir = folder.path().join(at.to_string());
         fs::create_dir(&dir)?;
-        fs::write(
-            dir.join("solution.rs"),
-            text(lab, "solution.rs", *solution)?,
-        )?;
-        fs::write(dir.join("tests.rs"), text(lab, "tests.rs", *tests)?)?;
+        make(lab, &dir, "solution.rs", *solution)?;
+        make(lab, &dir, "tests.rs", *tests)?;
         dirs.push(dir);
     }
     let submissions: Vec<_> = made_up.iter().zip(&dirs).collect();
     let grades = workers::map(&submissions, workers::cpus(), |((.., words), dir)| {
         lab::grade(&Submission {
+            sandbox,
             limits: limits(words),
             ..super::submission(lab, dir, &[arch])
         })
@@ -270,8 +375,9 @@ fn limits(words: &[&str]) -> Limits {
     }
 }
 
-fn text(lab: &Lab, file: &str, text: Text) -> Result<String> {
-    Ok(match text {
+fn make(lab: &Lab, dir: &Path, file: &str, text: Text) -> Result<()> {
+    let path = dir.join(file);
+    let text = match text {
         Skeleton => fs::read_to_string(lab.folder().join(file))?,
         Answer => fs::read_to_string(lab.answer().join(file))?,
         But(old, new) => {
@@ -282,5 +388,8 @@ fn text(lab: &Lab, file: &str, text: Text) -> Result<String> {
             answer.replace(old, &format!("{kept}{new}"))
         }
         Own(text) => text.to_owned(),
-    })
+        Brackets(deep) => format!("fn f() {{ {}{} }}", "(".repeat(deep), ")".repeat(deep)),
+        Link => return Ok(symlink(lab.answer().join(file), path)?),
+    };
+    Ok(fs::write(path, text)?)
 }

@@ -44,13 +44,28 @@ fn main() {
         [Ok(mib @ 1..=1_000_000)] => mib,
         _ => usage(),
     };
-    end(entry(mib << 20).map(|lines| {
-        let shown = |line: &&String| SHOWN.iter().any(|name| line.starts_with(name));
-        lines
-            .iter()
-            .filter(shown)
-            .for_each(|line| println!("{line}"));
-    }));
+    end(entry(mib << 20).map(|lines| show(&lines)));
+}
+
+/// Prints the fields, of sizes only those that there are, and how to have some where there is none.
+fn show(lines: &[String]) {
+    let is_size = |line: &&&String| line.starts_with("Folios-");
+    let is_there = |line: &&String| line.split_whitespace().skip(1).any(|n| n != "0");
+    let shown = |line: &&String| {
+        SHOWN.iter().any(|name| line.starts_with(name)) && (!is_size(&line) || is_there(line))
+    };
+    lines
+        .iter()
+        .filter(shown)
+        .for_each(|line| println!("{line}"));
+    let is_large = |line: &&String| is_size(&line) && !line.starts_with("Folios-4kB:");
+    let mut sizes = lines.iter().filter(is_large).peekable();
+    if sizes.peek().is_some() && !sizes.any(|line| is_there(&line)) {
+        println!(
+            "All of it is single pages: no larger size is on. For folios of 64 kB:\n\
+             echo always > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled"
+        );
+    }
 }
 
 fn usage() -> ! {

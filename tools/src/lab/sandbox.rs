@@ -9,6 +9,7 @@ use crate::workspace;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use std::env;
+use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -22,6 +23,9 @@ const FILE: u64 = 2 << 30;
 
 /// A shell's status of what a signal ends, less its number.
 const BY_SIGNAL: i32 = 128;
+
+/// What cargo reads of its folder, which has secrets, too.
+const OF_CARGO: [&str; 5] = ["bin", "config", "config.toml", "git", "registry"];
 
 /// Whether code is closed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,16 +59,17 @@ impl Sandbox {
     /// A build: in the sandbox it reads this checkout and the toolchain, and writes what is built
     /// and a folder for temporary files. Each of its processes may take so many seconds of a CPU.
     pub fn build(self, mut command: Command, temporary: &Path, seconds: u64) -> Command {
+        if self == Sandbox::Open {
+            return command;
+        }
         let home = |variable: &str, name: &str| {
             let home = env::var_os("HOME").map(|home| Path::new(&home).join(name));
             env::var_os(variable).map(PathBuf::from).or(home)
         };
-        let toolchain = [home("CARGO_HOME", ".cargo"), home("RUSTUP_HOME", ".rustup")];
-        let mut reads: Vec<PathBuf> = toolchain.into_iter().flatten().collect();
+        let cargo = home("CARGO_HOME", ".cargo").unwrap_or_default();
+        let mut reads: Vec<PathBuf> = OF_CARGO.map(|part| cargo.join(part)).into();
+        reads.extend(home("RUSTUP_HOME", ".rustup"));
         reads.push(workspace::root().to_owned());
-        if self == Sandbox::Open {
-            return command;
-        }
         command.env("TMPDIR", temporary);
         self.command(command, &reads, &[&workspace::target(), temporary], seconds)
     }
@@ -106,6 +111,10 @@ impl Sandbox {
             .arg("--")
             .arg(command.get_program())
             .args(command.get_args());
+        if self == Sandbox::Closed {
+            closed.env_clear();
+            closed.envs(env::vars_os().filter(|(name, _)| is_handed_on(name)));
+        }
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => closed.env(name, value),
@@ -117,6 +126,13 @@ impl Sandbox {
         }
         closed
     }
+}
+
+/// Whether a variable of the environment is known inside: what builds depend on.
+fn is_handed_on(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let of_builds = name.starts_with("CARGO") || name.starts_with("RUST");
+    of_builds && !name.contains("TOKEN") || ["HOME", "LANG", "PATH"].contains(&&*name)
 }
 
 /// Whether a command was ended since its time was over.

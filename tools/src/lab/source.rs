@@ -5,7 +5,7 @@ use anyhow::Context;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use rustix::fs::OFlags;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -53,26 +53,31 @@ const LONGEST: u64 = 256 << 10;
 /// How deep brackets may stand in brackets: the compiler's stack ends, too.
 const DEEPEST: usize = 100;
 
-/// A student's file; `Err` inside: why it is not taken. What is no regular file is not followed.
+/// A student's file; `Err` inside: why it is not taken.
 pub fn read(from: &Path, file: &str) -> anyhow::Result<Result<String, String>> {
     let path = from.join(file);
-    let about = || format!("cannot read {}", path.display());
-    let found = fs::symlink_metadata(&path).with_context(about)?;
-    if !found.is_file() {
+    let bytes = regular(&path, LONGEST);
+    let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())))
+}
+
+/// The bytes of a regular file, `most` at most. What is none, such as a link or a pipe, is not
+/// opened.
+pub fn regular(path: &Path, most: u64) -> io::Result<Result<Vec<u8>, String>> {
+    if !fs::symlink_metadata(path)?.is_file() {
         return Ok(Err("it is not a regular file".to_owned()));
     }
     let mut bytes = Vec::new();
-    let open = File::options()
+    File::options()
         .read(true)
         .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-        .open(&path);
-    open.with_context(about)?
-        .take(LONGEST + 1)
+        .open(path)?
+        .take(most + 1)
         .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
-        return Ok(Err(format!("it has more than {LONGEST} bytes")));
-    }
-    Ok(String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()))
+    Ok(match bytes.len() as u64 <= most {
+        true => Ok(bytes),
+        false => Err(format!("it has more than {most} bytes")),
+    })
 }
 
 /// Whether a file only computes; else its line, and why not.

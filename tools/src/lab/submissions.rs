@@ -7,7 +7,7 @@ use super::sandbox::Sandbox;
 use super::source;
 use crate::args::{CollectArgs, GradeArgs};
 use crate::{UsageError, install, workers, workspace};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -42,11 +42,18 @@ fn one(lab: &Lab, dir: &Path, into: &Path) -> Result<Vec<String>> {
     let folder = folder.strip_prefix(workspace::root())?;
     fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
     for file in FILES {
-        let text = source::read(&dir.join(folder), file)?;
+        let place = dir.join(folder);
+        ensure!(
+            fs::canonicalize(&place)?.starts_with(fs::canonicalize(dir)?),
+            "{} leads out of it",
+            place.display()
+        );
+        let text = source::read(&place, file)?;
         let text = text.map_err(|why| anyhow!("cannot take {file}: {why}"))?;
         fs::write(into.join(file), text)?;
     }
-    let numbers = fs::read_to_string(dir.join(OF)).unwrap_or_default();
+    let theirs = |name: &str, most| source::regular(&dir.join(name), most).ok()?.ok();
+    let numbers = String::from_utf8(theirs(OF, 1 << 10).unwrap_or_default()).unwrap_or_default();
     let numbers: Vec<u32> = numbers
         .lines()
         .filter_map(|line| line.parse().ok())
@@ -55,7 +62,7 @@ fn one(lab: &Lab, dir: &Path, into: &Path) -> Result<Vec<String>> {
     let of_student =
         |name: &str| name.starts_with("labs/") && FILES.iter().any(|file| name.ends_with(file));
     let changed = handed.iter().filter(|(name, bytes)| {
-        !of_student(name) && fs::read(dir.join(name)).ok().as_ref() != Some(bytes)
+        !of_student(name) && theirs(name, bytes.len() as u64).as_ref() != Some(bytes)
     });
     Ok(changed.map(|(name, _)| name.clone()).collect())
 }

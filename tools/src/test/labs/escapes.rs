@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 /// Lines for bash, of which each succeeds outside.
-const TRIED: [(&str, &str); 8] = [
+const TRIED: [(&str, &str); 9] = [
     ("reads a file of the system", "read -r _ </etc/passwd"),
     ("reads the checkout", "read -r _ <$ROOT/README.md"),
     ("reads a temporary file", "read -r _ <$SECRET"),
@@ -16,6 +16,14 @@ const TRIED: [(&str, &str); 8] = [
     ("lists a folder", "ls /etc"),
     ("connects", "exec 3<>/dev/tcp/127.0.0.1/$PORT"),
     ("sends a signal", "kill -0 $PARENT"),
+    ("knows the environment", "test -n \"$QUIRE_CWD\""),
+];
+
+/// The same for a build, which has more.
+const IN_BUILDS: [(&str, &str); 3] = [
+    ("reads a file of the system", "read -r _ </etc/passwd"),
+    ("reads a temporary file", "read -r _ <$SECRET"),
+    ("writes to the checkout", "echo >$SOURCE"),
 ];
 
 /// Tries them.
@@ -32,22 +40,30 @@ pub fn run() -> Result<Outcome> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let file = Temporary::within(&workspace::target(), "written");
+    let source = Temporary::within(workspace::root(), "written");
     let bash = |line: &str| {
         let mut bash = Command::new("bash");
         bash.args(["-c", line]).env("ROOT", workspace::root());
-        bash.env("FILE", file.path());
+        bash.env("FILE", file.path()).env("SOURCE", source.path());
         bash.env("SECRET", secret.path())
             .env("PORT", port.to_string());
         bash.env("PARENT", std::process::id().to_string());
         bash
     };
-    for (what, line) in TRIED {
+    let own = Temporary::folder("build")?;
+    let builds = IN_BUILDS.map(|(what, line)| (what, line, true));
+    let programs = TRIED.map(|(what, line)| (what, line, false));
+    for (what, line, of_build) in builds.into_iter().chain(programs) {
         let outside = bash(line).output()?;
         ensure!(
             outside.status.success(),
             "outside, nobody {what}: {outside:?}"
         );
-        let inside = sandbox.program(bash(line), 10).output()?;
+        let mut inside = match of_build {
+            true => sandbox.build(bash(line), own.path(), 10),
+            false => sandbox.program(bash(line), 10),
+        };
+        let inside = inside.output()?;
         ensure!(
             !inside.status.success(),
             "in the sandbox, somebody {what}: {inside:?}"

@@ -11,6 +11,7 @@ pub mod archive;
 pub mod aslr;
 pub mod cmdline;
 pub mod core_file;
+pub mod core_name;
 pub mod cpio;
 pub mod form;
 pub mod line;

@@ -7,6 +7,7 @@ pub mod console;
 pub mod cpus;
 pub mod errno;
 pub mod heap;
+pub mod hostname;
 pub mod klog;
 pub mod kstack;
 pub mod machine;

@@ -1,13 +1,17 @@
 //! Core dumps, core(5): the memory and the registers of a process that a signal ends, in the file
-//! `core` of its working directory, up to RLIMIT_CORE.
+//! `core` of its working directory, or as /proc/sys/kernel/core_pattern has it, up to RLIMIT_CORE.
 //!
 //! The thread that takes the signal ends the others, each of which leaves its registers, and writes
 //! the file alone.
 
 use crate::arch::trap::{StopAt, UserContext};
+use crate::base::clock;
 use crate::base::errno::{Errno, Result};
+use crate::base::hostname;
 use crate::base::machine::{ELF_MACHINE, Space, Vma};
+use crate::base::ranks;
 use crate::base::room;
+use crate::fs::kinds::text::Text;
 use crate::fs::open::io::Source;
 use crate::fs::tree::inode::FileKind;
 use crate::fs::{OpenFile, OpenFlags, open};
@@ -20,16 +24,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use elf::abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::sync::Lock;
 use mm::vma::{Backing, Prot, VmaFlags};
 use parts::core_file::{self, Mapped, NT_SIGINFO, Notes, Segment, Status};
+use parts::core_name::{Facts, LONGEST, Name};
 
 const NT_PRSTATUS: u32 = abi::NT_PRSTATUS as u32;
 const NT_PRFPREG: u32 = abi::NT_PRFPREG as u32;
 const NT_AUXV: u32 = abi::NT_AUXV as u32;
 /// Sets of registers behind the general ones: this machine's have a size.
 const SETS: [(&str, u32); 3] = [("CORE", NT_PRFPREG), ("LINUX", 0x202), ("LINUX", 0x401)];
-/// The file's name, as /proc/sys/kernel/core_pattern tells.
-pub const NAME: &str = "core";
+/// /proc/sys/kernel/core_pattern: the bytes, and how many; `core` while there are none.
+static PATTERN: Lock<([u8; LONGEST], usize), { ranks::PROCESS }> = Lock::new(([0; LONGEST], 0));
 
 /// The registers of a thread that has ended, each set with its owner and kind.
 struct Left {
@@ -40,6 +46,27 @@ struct Left {
 /// What the threads of a process have left for its dump.
 #[derive(Default)]
 pub struct Remains(Vec<Left>);
+
+/// What files are called.
+pub fn show_pattern(out: &mut Text) -> Result {
+    match *PATTERN.lock() {
+        (_, 0) => out.is("core"),
+        (bytes, len) => out.is(str::from_utf8(&bytes[..len]).unwrap_or_default()),
+    }
+}
+
+/// Sets it; an empty one is `core`. EINVAL: it has more than 127 bytes, or names a program that is
+/// to have the dump by a pipe, which nothing here does.
+pub fn set_pattern(text: &str) -> Result {
+    let mut bytes = [0; LONGEST];
+    let room = bytes.get_mut(..text.len()).ok_or(Errno::EINVAL)?;
+    if text.starts_with('|') {
+        return Err(Errno::EINVAL);
+    }
+    room.copy_from_slice(text.as_bytes());
+    *PATTERN.lock() = (bytes, text.len());
+    Ok(())
+}
 
 /// Bytes of a dump, and whether one is made.
 fn limit(process: &Process) -> Option<u64> {
@@ -190,7 +217,7 @@ fn has_anon(space: &Space, vma: &Vma) -> bool {
 fn write(task: &Arc<Task>, own: &Left, others: &[Left], info: &SigInfo, limit: u64) -> Result {
     let process = task.process();
     let space = process.space.get().ok_or(Errno::ESRCH)?;
-    let file = create(task)?;
+    let file = create(task, info.signo)?;
     let (mut parts, mut files) = (Vec::new(), Vec::<Mapped<String>>::new());
     let mut failed = None;
     space.for_each_vma(&mut |vma| {
@@ -234,16 +261,26 @@ fn write(task: &Arc<Task>, own: &Left, others: &[Left], info: &SigInfo, limit: u
 }
 
 /// Creates the file, which nobody else may read.
-fn create(task: &Task) -> Result<Arc<OpenFile>> {
+fn create(task: &Task, signal: i32) -> Result<Arc<OpenFile>> {
     let fs = task.fs();
+    let (pattern, len) = *PATTERN.lock();
+    let pattern = if len == 0 { b"core" } else { &pattern[..len] };
+    let process = task.process();
+    let name = Name::new(
+        pattern,
+        &Facts {
+            pid: process.pid(),
+            tid: task.tid(),
+            ids: process.credentials(|it| (it.uid[0], it.gid[0])),
+            signal,
+            time: clock::realtime() / 1_000_000_000,
+            host: &hostname::get(),
+            comm: task.comm().as_bytes(),
+        },
+    );
+    let name = name.ok_or(Errno::ENAMETOOLONG)?;
     let flags = OpenFlags::CREAT | OpenFlags::TRUNC | OpenFlags::NOFOLLOW | OpenFlags::NONBLOCK;
-    let file = open::open(
-        &fs,
-        fs.cwd(),
-        NAME.as_bytes(),
-        flags | OpenFlags::RDWR,
-        0o600,
-    )?;
+    let file = open::open(&fs, fs.cwd(), name.bytes(), flags | OpenFlags::RDWR, 0o600)?;
     match file.place.inode.node().kind {
         FileKind::Regular => Ok(file),
         _ => Err(Errno::EINVAL),

@@ -4,9 +4,9 @@
 use crate::arch::cpu;
 use crate::base::cpus;
 use crate::base::errno::{Errno, Result};
+use crate::base::hostname;
 use crate::base::machine::mm;
 use crate::base::random;
-use crate::base::ranks;
 use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::process::task::{self, Pid, Process, Task};
 use crate::sched::timers;
@@ -14,7 +14,6 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::{general as abi, prctl as pr};
 use mm::Mdwe;
-use mm::sync::Lock;
 use mm::thp::{Disable, Permit};
 
 /// uname -r: the Linux whose interface this is.
@@ -22,22 +21,12 @@ pub const RELEASE: &str = "6.12.0-quire";
 /// uname -v
 pub const VERSION: &str = concat!("#1 Quire ", env!("CARGO_PKG_VERSION"));
 
-static HOSTNAME: Lock<([u8; 64], usize), { ranks::PROCESS }> = Lock::new(([0; 64], 0));
-
-/// The host's name; "quire" by default.
-pub fn hostname() -> alloc::vec::Vec<u8> {
-    match *HOSTNAME.lock() {
-        (_, 0) => b"quire".to_vec(),
-        (name, len) => name[..len].to_vec(),
-    }
-}
-
 /// `struct utsname`: six strings of 65 bytes.
 pub type Utsname = [u8; 6 * 65];
 
 /// uname(2).
 pub fn uname(into: UserPtr<Utsname>) -> Result<u64> {
-    let host = hostname();
+    let host = hostname::get();
     let fields: [&[u8]; 6] = [
         b"Linux",
         &host,
@@ -59,18 +48,7 @@ pub fn sethostname(from: UserBytes) -> Result<u64> {
     let mut name = [0; 64];
     let name = name.get_mut(..from.len as usize).ok_or(Errno::EINVAL)?;
     from.read(name)?;
-    set_hostname(name).map(|()| 0)
-}
-
-/// Sets the host's name: at most 64 bytes.
-pub fn set_hostname(name: &[u8]) -> Result {
-    let mut bytes = [0; 64];
-    bytes
-        .get_mut(..name.len())
-        .ok_or(Errno::EINVAL)?
-        .copy_from_slice(name);
-    *HOSTNAME.lock() = (bytes, name.len());
-    Ok(())
+    hostname::set(name).map(|()| 0)
 }
 
 /// `struct sysinfo`: uptime, three loads, total, free, shared, buffers, total and free swap (8

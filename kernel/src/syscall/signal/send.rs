@@ -19,13 +19,19 @@ fn check_signal(signo: i32) -> Result<Option<i32>> {
     }
 }
 
+/// The process that a number means: its own, or that of any of its threads.
+fn process(number: Pid) -> Option<Arc<Process>> {
+    let of_thread = || task::find_task(number).map(|task| Arc::clone(task.process()));
+    task::find(number).or_else(of_thread)
+}
+
 /// kill(2).
 pub fn kill(task: &Task, pid: Pid, signo: i32) -> Result<u64> {
     let signo = check_signal(signo)?;
     let me = task.process();
     match pid {
         Pid::MIN => Err(Errno::ESRCH),
-        pid @ 1.. => kill_all(task, task::find(pid).into_iter(), signo),
+        pid @ 1.. => kill_all(task, process(pid).into_iter(), signo),
         0 => kill_all(task, task::in_steps(task::group_members(me.pgid())), signo),
         -1 => {
             let others = |process: &Arc<Process>| ![1, me.pid()].contains(&process.pid());
@@ -145,7 +151,7 @@ fn queue_info(
         return Err(Errno::EPERM);
     }
     let thread = tid.map(|tid| thread(Some(pid), tid)).transpose()?;
-    let process = task::find(pid).ok_or(Errno::ESRCH)?;
+    let process = process(pid).ok_or(Errno::ESRCH)?;
     if checked.is_none() {
         return Ok(0);
     }

@@ -2,6 +2,7 @@
 
 use crate::base::cmdline;
 use crate::base::errno::{Errno, Result};
+use crate::base::hostname;
 use crate::base::machine::mm;
 use crate::base::random;
 use crate::fs::caller::MAX_OPEN_FILES;
@@ -12,7 +13,7 @@ use crate::fs::tree::mount::MAX_MOUNTS;
 use crate::process::{core_dump, shm, task};
 use crate::syscall;
 use crate::syscall::ENABLE_SOFT_OFFLINE;
-use crate::syscall::system::{self, RELEASE, VERSION};
+use crate::syscall::system::{RELEASE, VERSION};
 use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};
 use core::sync::atomic::{AtomicI64, Ordering};
@@ -174,7 +175,11 @@ fn kernel(tree: &Tree) {
     constant(tree, "sys/kernel/ngroups_max", 65536);
     constant(tree, "sys/kernel/overflowuid", 65534);
     constant(tree, "sys/kernel/overflowgid", 65534);
-    constant(tree, "sys/kernel/core_pattern", core_dump::NAME);
+    tree.knob(
+        "sys/kernel/core_pattern",
+        core_dump::show_pattern,
+        core_dump::set_pattern,
+    );
     constant(tree, "sys/kernel/printk", "7\t4\t1\t7");
     constant(tree, "sys/kernel/panic", 0);
     constant(tree, "sys/kernel/random/poolsize", 256);
@@ -189,8 +194,8 @@ fn kernel(tree: &Tree) {
     tree.show("sys/kernel/random/uuid", |out| out.is(uuid()));
     tree.knob(
         "sys/kernel/hostname",
-        |out| out.is(alloc::string::String::from_utf8_lossy(&system::hostname())),
-        |text| system::set_hostname(text.as_bytes()),
+        |out| out.is(alloc::string::String::from_utf8_lossy(&hostname::get())),
+        |text| hostname::set(text.as_bytes()),
     );
 }
 

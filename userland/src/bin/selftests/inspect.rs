@@ -11,6 +11,7 @@ userland::tests![
     core_file_of_a_fault,
     core_file_without_what_is_not_to_be_dumped,
     core_file_within_its_limit,
+    core_file_by_a_pattern,
     peek_where_nothing_may_be_read,
     process_vm_copies,
     process_vm_refuses,
@@ -143,6 +144,40 @@ fn core_file_within_its_limit() -> Outcome {
     let len = std::fs::metadata("core")?.len();
     check!((1..=5 * PAGE as u64).contains(&len), "{len} bytes");
     Ok(())
+}
+
+/// core(5): where a file goes, and what it is called. Not on a host whose files are others'.
+fn core_file_by_a_pattern() -> Outcome {
+    let path = "/proc/sys/kernel/core_pattern";
+    needs_core_files()?;
+    if std::fs::read_to_string("/proc/version")?.contains("Quire") {
+        let folder = std::env::current_dir()?;
+        let pattern = format!("{}/dump-%e-%s-%p%%", folder.display());
+        std::fs::write(path, &pattern)?;
+        check_eq!(std::fs::read_to_string(path)?.trim(), pattern);
+        let raw = crashed(u64::MAX, || Ok(proc::kill(proc::getpid(), libc::SIGQUIT)?));
+        for wrong in ["|/bin/sh", &"x".repeat(128)] {
+            check_err!(std::fs::write(path, wrong), EINVAL);
+        }
+        std::fs::write(path, "core")?;
+        check_eq!(raw?, libc::SIGQUIT | 0x80);
+        let comm = std::fs::read_to_string("/proc/self/comm")?;
+        let begin = format!("dump-{}-3-", comm.trim());
+        for entry in std::fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let pid = name
+                .strip_prefix(&begin)
+                .and_then(|rest| rest.strip_suffix('%'));
+            if pid.is_some_and(|pid| pid.parse::<i32>().is_ok()) {
+                check!(entry.metadata()?.len() > 0);
+                std::fs::remove_file(entry.path())?;
+                return Ok(());
+            }
+        }
+        check!(false, "no file {begin}PID%");
+    }
+    skip("the pattern is the host's")
 }
 
 /// A child that waits, with what lies at an address of its own and this process's.

@@ -9,6 +9,7 @@ userland::tests![
     signal_handler_runs,
     signal_default_actions,
     signal_ignored,
+    signal_to_a_threads_number,
     signal_blocked_waits,
     signal_mask_of_handler,
     signal_nodefer,
@@ -32,12 +33,16 @@ const REALTIME: i32 = 40;
 
 /// rt_sigqueueinfo(2) of [`REALTIME`] to this process, as sigqueue(3) makes it.
 fn queue() -> userland::sys::Result<usize> {
+    queue_to(proc::getpid())
+}
+
+fn queue_to(number: i32) -> userland::sys::Result<usize> {
     let mut info = [0u32; 32];
     (info[0], info[2]) = (REALTIME as u32, libc::SI_QUEUE as u32);
-    let (me, at) = (proc::getpid() as usize, info.as_ptr() as usize);
+    let (number, at) = (number as usize, info.as_ptr() as usize);
     call(
         libc::SYS_rt_sigqueueinfo,
-        [me, REALTIME as usize, at, 0, 0, 0],
+        [number, REALTIME as usize, at, 0, 0, 0],
     )
 }
 
@@ -47,6 +52,32 @@ fn queued_by_user() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigQ:"));
     let number = line.and_then(|line| line.trim().split('/').next()?.parse().ok());
     number.unwrap_or(0)
+}
+
+/// A thread's number means its process, for kill(2) and rt_sigqueueinfo(2).
+fn signal_to_a_threads_number() -> Outcome {
+    let status = in_child(|| {
+        sig::mask(libc::SIG_BLOCK, &[REALTIME, libc::SIGUSR1])?;
+        let (hear, tell) = file::pipe(0)?;
+        let (send, receive) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let _ = send.send(proc::gettid());
+            file::read(hear, &mut [0])
+        });
+        let tid = receive.recv().unwrap_or(0);
+        queue_to(tid)?;
+        proc::kill(tid, libc::SIGUSR1)?;
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let shared = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        let shared = shared.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+        check_eq!(shared, Some(1 << (REALTIME - 1) | 1 << (libc::SIGUSR1 - 1)));
+        file::close(tell)?;
+        check!(thread.join().is_ok());
+        check_err!(queue_to(1 << 29), ESRCH);
+        Ok(0)
+    })?;
+    check_eq!(status, Status::Exited(0));
+    Ok(())
 }
 
 /// RLIMIT_SIGPENDING: sigqueue and tgkill are refused at the limit, kill pends once all the same;

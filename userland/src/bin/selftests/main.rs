@@ -84,6 +84,7 @@ mod thp_orders;
 mod threads;
 mod timers;
 mod trace;
+mod tracer_steps;
 mod tracers;
 mod trap;
 mod userfault;
@@ -126,6 +127,7 @@ const FAMILIES: &[&[Test]] = &[
     signal_threads::TESTS,
     timers::TESTS,
     trace::TESTS,
+    tracer_steps::TESTS,
     tracers::TESTS,
     inspect::TESTS,
     trap::TESTS,

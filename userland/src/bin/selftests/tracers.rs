@@ -1,11 +1,11 @@
 //! ptrace of threads that did not ask for it: attaching, events, registers, steps, breakpoints.
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 use userland::harness::{Outcome, Stop, in_child, skip};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::trace::{
     self, NT_PRSTATUS, message, ptrace, registers, set_registers, siginfo, stop_of, wait_raw, word,
 };
-use userland::sys::{Errno, call, file, sig};
+use userland::sys::{file, sig};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -20,32 +20,25 @@ userland::tests![
     tracer_of_another_ones_child,
     tracer_that_is_traced,
     tracer_of_many_threads,
-    tracer_reads_calls,
-    tracer_replaces_calls,
-    tracer_sets_calls,
-    tracer_steps,
-    tracer_steps_into_a_handler,
-    tracer_breaks,
-    tracer_watches,
     tracer_sees_pending_signals,
     tracer_ends_with_many,
     tracer_refuses,
 ];
 
 const CONT: usize = libc::PTRACE_CONT as usize;
-const SYSCALL: usize = libc::PTRACE_SYSCALL as usize;
-const STEP: usize = libc::PTRACE_SINGLESTEP as usize;
+pub const SYSCALL: usize = libc::PTRACE_SYSCALL as usize;
+pub const STEP: usize = libc::PTRACE_SINGLESTEP as usize;
 const ATTACH: usize = libc::PTRACE_ATTACH as usize;
-const SEIZE: usize = libc::PTRACE_SEIZE as usize;
+pub const SEIZE: usize = libc::PTRACE_SEIZE as usize;
 const INTERRUPT: usize = libc::PTRACE_INTERRUPT as usize;
 const LISTEN: usize = libc::PTRACE_LISTEN as usize;
 const DETACH: usize = libc::PTRACE_DETACH as usize;
 const EVENT_STOP: i32 = 128;
 
-type Result<T> = std::result::Result<T, Stop>;
+pub type Result<T> = std::result::Result<T, Stop>;
 
 /// A child that does `act`, which ends it with its value, or 99.
-fn child(act: impl FnOnce() -> Result<i32>) -> Result<i32> {
+pub fn child(act: impl FnOnce() -> Result<i32>) -> Result<i32> {
     match proc::fork()? {
         Fork::Child => proc::exit_now(act().unwrap_or(99)),
         Fork::Parent(pid) => Ok(pid),
@@ -66,7 +59,7 @@ fn waiting(act: impl FnOnce(i32) -> Result<i32>) -> Result<(i32, i32)> {
 }
 
 /// The next event of a thread is this stop.
-fn stopped(pid: i32, signal: i32, event: i32) -> Outcome {
+pub fn stopped(pid: i32, signal: i32, event: i32) -> Outcome {
     let (found, raw) = wait_raw(pid)?;
     check!(libc::WIFSTOPPED(raw), "status {raw:#x}");
     check_eq!((found, stop_of(raw)), (pid, (signal, event)));
@@ -74,7 +67,7 @@ fn stopped(pid: i32, signal: i32, event: i32) -> Outcome {
 }
 
 /// A seized child that waits, interrupted, and sent on after `prepare`.
-fn seized(options: i32, act: impl FnOnce(i32) -> Result<i32>) -> Result<(i32, i32)> {
+pub fn seized(options: i32, act: impl FnOnce(i32) -> Result<i32>) -> Result<(i32, i32)> {
     let (pid, tell) = waiting(act)?;
     ptrace(SEIZE, pid, 0, options as usize)?;
     ptrace(INTERRUPT, pid, 0, 0)?;
@@ -82,7 +75,7 @@ fn seized(options: i32, act: impl FnOnce(i32) -> Result<i32>) -> Result<(i32, i3
     Ok((pid, tell))
 }
 
-fn go_on(pid: i32, signal: i32) -> Outcome {
+pub fn go_on(pid: i32, signal: i32) -> Outcome {
     ptrace(CONT, pid, 0, signal as usize)?;
     Ok(())
 }
@@ -387,218 +380,6 @@ fn tracer_of_many_threads() -> Outcome {
     for fd in [hear, tell, start] {
         file::close(fd)?;
     }
-    Ok(())
-}
-
-/// `struct ptrace_syscall_info`, in words.
-fn call_info(pid: i32) -> Result<(usize, [u64; 11])> {
-    let mut words = [0u64; 11];
-    let into = words.as_mut_ptr() as usize;
-    let n = ptrace(0x420e, pid, 88, into)?;
-    Ok((n, words))
-}
-
-fn tracer_reads_calls() -> Outcome {
-    let (pid, tell) = seized(libc::PTRACE_O_TRACESYSGOOD, |_| {
-        let _ = call(libc::SYS_close, [12345, 2, 3, 4, 5, 6]);
-        Ok(0)
-    })?;
-    check_eq!(call_info(pid)?.1[0] as u8, 0);
-    file::write(tell, &[1])?;
-    let mut seen = None;
-    loop {
-        ptrace(SYSCALL, pid, 0, 0)?;
-        let (_, raw) = wait_raw(pid)?;
-        if !libc::WIFSTOPPED(raw) {
-            break;
-        }
-        check_eq!(stop_of(raw), (libc::SIGTRAP | 0x80, 0));
-        let (n, info) = call_info(pid)?;
-        let op = info[0] as u8;
-        check!((1..=2).contains(&op), "{info:x?}");
-        check_eq!(message(pid)?, u64::from(op));
-        if op == 1 && info[3] == libc::SYS_close as u64 && info[4] == 12345 {
-            check_eq!(n, 80);
-            check_eq!(info[4..10], [12345, 2, 3, 4, 5, 6]);
-            seen = Some(info[1]);
-        } else if let Some(pc) = seen.take() {
-            check_eq!(
-                (n, info[1], info[3] as i64),
-                (33, pc, -i64::from(libc::EBADF))
-            );
-            check_eq!(info[4] as u8, 1);
-        }
-    }
-    file::close(tell)?;
-    Ok(())
-}
-
-/// A call that its tracer makes none, and one of another result.
-fn tracer_replaces_calls() -> Outcome {
-    let (pid, tell) = seized(libc::PTRACE_O_TRACESYSGOOD, |_| {
-        let id = call(libc::SYS_getppid, [0; 6])?;
-        Ok(id as i32)
-    })?;
-    file::write(tell, &[1])?;
-    let status = loop {
-        ptrace(SYSCALL, pid, 0, 0)?;
-        let (_, raw) = wait_raw(pid)?;
-        if !libc::WIFSTOPPED(raw) {
-            break Status::from_raw(raw);
-        }
-        let (_, info) = call_info(pid)?;
-        if info[0] as u8 == 1 && info[3] == libc::SYS_getppid as u64 {
-            trace::set_call(pid, -1)?;
-            ptrace(SYSCALL, pid, 0, 0)?;
-            stopped(pid, libc::SIGTRAP | 0x80, 0)?;
-            let mut regs = registers(pid, NT_PRSTATUS)?;
-            regs[word::RESULT] = 42;
-            set_registers(pid, NT_PRSTATUS, &regs)?;
-        }
-    };
-    check_eq!(status, Status::Exited(42));
-    file::close(tell)?;
-    Ok(())
-}
-
-/// A call that its tracer makes another one, with another result.
-fn tracer_sets_calls() -> Outcome {
-    let (pid, tell) = seized(libc::PTRACE_O_TRACESYSGOOD, |_| {
-        let value = call(libc::SYS_getppid, [0; 6])?;
-        Ok(value as i32)
-    })?;
-    let set = |words: &[u64; 11]| ptrace(0x4212, pid, 88, words.as_ptr() as usize);
-    if set(&call_info(pid)?.1) == Err(Errno(libc::EIO)) {
-        proc::kill(pid, libc::SIGKILL)?;
-        return skip("PTRACE_SET_SYSCALL_INFO is new in Linux 6.16");
-    }
-    check_err!(set(&call_info(pid)?.1), EINVAL);
-    file::write(tell, &[1])?;
-    let status = loop {
-        ptrace(SYSCALL, pid, 0, 0)?;
-        let (_, raw) = wait_raw(pid)?;
-        if !libc::WIFSTOPPED(raw) {
-            break Status::from_raw(raw);
-        }
-        let (_, mut info) = call_info(pid)?;
-        if info[0] as u8 == 1 && info[3] == libc::SYS_getppid as u64 {
-            info[0] = 1;
-            for (at, wrong, why) in [
-                (0, 2, libc::EINVAL),
-                (0, 1 | 1 << 8, libc::EINVAL),
-                (0, 1 | 1 << 16, libc::EINVAL),
-                (3, 1 << 32, libc::ERANGE),
-            ] {
-                let mut words = info;
-                words[at] = wrong;
-                check_eq!(set(&words), Err(Errno(why)));
-            }
-            check_err!(ptrace(0x4212, pid, 87, info.as_ptr() as usize), EINVAL);
-            (info[3], info[4]) = (libc::SYS_close as u64, 12345);
-            set(&info)?;
-            check_eq!(call_info(pid)?.1[3..10], info[3..10]);
-            ptrace(SYSCALL, pid, 0, 0)?;
-            stopped(pid, libc::SIGTRAP | 0x80, 0)?;
-            let (_, mut info) = call_info(pid)?;
-            check_eq!(info[3] as i64, -i64::from(libc::EBADF));
-            (info[0], info[3], info[4]) = (2, 43, 0);
-            set(&info)?;
-        }
-    };
-    check_eq!(status, Status::Exited(43));
-    file::close(tell)?;
-    Ok(())
-}
-
-fn tracer_steps() -> Outcome {
-    let (pid, tell) = seized(0, |_| Ok(12))?;
-    file::write(tell, &[1])?;
-    let mut places = std::collections::BTreeSet::new();
-    for _ in 0..30 {
-        ptrace(STEP, pid, 0, 0)?;
-        stopped(pid, libc::SIGTRAP, 0)?;
-        places.insert(registers(pid, NT_PRSTATUS)?[word::PC]);
-    }
-    check!(places.len() > 10, "{places:x?}");
-    go_on(pid, 0)?;
-    check_eq!(proc::wait_for(pid)?, Status::Exited(12));
-    file::close(tell)?;
-    Ok(())
-}
-
-extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    HANDLED.fetch_add(1, Relaxed);
-}
-
-static HANDLED: AtomicU64 = AtomicU64::new(0);
-
-/// The first instruction of a handler is a step of its own.
-fn tracer_steps_into_a_handler() -> Outcome {
-    let (hear, tell) = file::pipe(0)?;
-    let pid = child(|| {
-        sig::handle(libc::SIGUSR1, handler, libc::SA_RESTART)?;
-        file::read(hear, &mut [0])?;
-        Ok(HANDLED.load(Relaxed) as i32)
-    })?;
-    proc::wait_until_asleep(pid);
-    ptrace(SEIZE, pid, 0, 0)?;
-    proc::kill(pid, libc::SIGUSR1)?;
-    stopped(pid, libc::SIGUSR1, 0)?;
-    ptrace(STEP, pid, 0, libc::SIGUSR1 as usize)?;
-    stopped(pid, libc::SIGTRAP, 0)?;
-    check_eq!(
-        registers(pid, NT_PRSTATUS)?[word::PC],
-        handler as *const () as u64
-    );
-    go_on(pid, 0)?;
-    proc::wait_until_asleep(pid);
-    file::write(tell, &[1])?;
-    check_eq!(proc::wait_for(pid)?, Status::Exited(1));
-    file::close(hear)?;
-    file::close(tell)?;
-    Ok(())
-}
-
-#[inline(never)]
-extern "C" fn here(n: i32) -> i32 {
-    std::hint::black_box(n) + 1
-}
-
-fn tracer_breaks() -> Outcome {
-    let (pid, tell) = seized(0, |n| {
-        Ok(std::hint::black_box(here as extern "C" fn(i32) -> i32)(n))
-    })?;
-    let at = here as *const () as usize;
-    trace::set_breakpoint(pid, Some(at))?;
-    go_on(pid, 0)?;
-    file::write(tell, &[20])?;
-    stopped(pid, libc::SIGTRAP, 0)?;
-    check_eq!(registers(pid, NT_PRSTATUS)?[word::PC], at as u64);
-    let (signo, code, addr) = siginfo(pid)?;
-    check_eq!((signo, code, addr), (libc::SIGTRAP, 4, at as u64));
-    trace::set_breakpoint(pid, None)?;
-    go_on(pid, 0)?;
-    check_eq!(proc::wait_for(pid)?, Status::Exited(21));
-    file::close(tell)?;
-    Ok(())
-}
-
-fn tracer_watches() -> Outcome {
-    static WORD: AtomicU64 = AtomicU64::new(5);
-    let (pid, tell) = seized(0, |n| {
-        let before = WORD.load(Relaxed);
-        WORD.store(n as u64, Relaxed);
-        Ok((before + WORD.load(Relaxed)) as i32)
-    })?;
-    trace::set_watchpoint(pid, Some(WORD.as_ptr() as usize))?;
-    go_on(pid, 0)?;
-    file::write(tell, &[30])?;
-    stopped(pid, libc::SIGTRAP, 0)?;
-    check_eq!(siginfo(pid)?.1, 4);
-    trace::set_watchpoint(pid, None)?;
-    go_on(pid, 0)?;
-    check_eq!(proc::wait_for(pid)?, Status::Exited(35));
-    file::close(tell)?;
     Ok(())
 }
 

@@ -47,6 +47,8 @@ const SETTINGS: &[(&str, Shown)] = &[
     ("/nr_overcommit_hugepages", By("settings_of_surplus_pages")),
     ("vm/overcommit_memory", By("promises_without_a_limit")),
     ("vm/overcommit_*", By("promises_limit_is_set_in_two_ways")),
+    // What files are called: `core_file_by_a_pattern`.
+    ("kernel/core_pattern", Anything),
     // A name, which uname(2) says.
     ("kernel/hostname", Anything),
     ("debug/split_huge_pages", By("folio_split_by_hand")),

@@ -60,6 +60,7 @@ const DEBUGGERS: Packages = Packages {
         "grep",
         "libasan8",
         "libc6-dbg",
+        "liblsan0",
         "libtsan2",
         "libubsan1",
         "mount",
@@ -71,9 +72,10 @@ const DEBUGGERS: Packages = Packages {
     ],
 };
 /// How `tests/c/debugged.c` is compiled for them: the programs' names and flags.
-const DEBUGGED: [(&str, &[&str]); 4] = [
+const DEBUGGED: [(&str, &[&str]); 5] = [
     ("debugged", &[]),
     ("address", &["-fsanitize=address"]),
+    ("leak", &["-fsanitize=leak"]),
     ("thread", &["-fsanitize=thread"]),
     ("undefined", &["-fsanitize=undefined"]),
 ];
@@ -213,7 +215,8 @@ gdb -ex 'break depth if n == 0' -ex run -ex bt -ex 'watch word' -ex continue -ex
 grep -c '^#.* depth (n=' session; grep -E '^(New value|Hardware w|sum)' session
 ulimit -c unlimited; (/debugged n; true) 2>/dev/null; ls core
 gdb -ex 'print word' -ex 'print mistake' -ex 'info threads' /debugged core | grep -E '^(.[0-9] =|Program)'
-for each in address:o address:l address:x thread:r thread:x undefined:s; do
+sleep 99 & gdb -p $! -ex detach | grep -c detached; kill $!; wait $!; echo \"waited $?\"
+for each in address:o address:l address:x leak:l leak:x thread:r thread:x undefined:s undefined:x; do
     /${each%:*} ${each#*:} >said 2>&1; echo \"$each $?\"
     sed -nE 's/.*(SUMMARY: [A-Za-z]*: [a-z0-9-]*).*/\\1/p; s/.*(runtime error: [a-z ]*).*/\\1/p' said
 done
@@ -236,16 +239,22 @@ core
 Program terminated with signal SIGSEGV, Segmentation fault.
 $1 = 42
 $2 = 110 'n'
+1
+waited 143
 address:o 1
 SUMMARY: AddressSanitizer: heap-buffer-overflow
 address:l 1
 SUMMARY: AddressSanitizer: 100
 address:x 0
+leak:l 23
+SUMMARY: LeakSanitizer: 100
+leak:x 0
 thread:r 66
 SUMMARY: ThreadSanitizer: data
 thread:x 0
 undefined:s 0
 runtime error: signed integer overflow
+undefined:x 0
 valgrind:o 9
 Invalid write of size 1
 valgrind:l 9

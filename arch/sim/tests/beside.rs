@@ -203,6 +203,7 @@ fn a_table_becomes_empty<F: PteFormat>() {
         assert!(loads.count() >= 4, "{orders:?}");
         with_a_table::<F>(orders, |w, p| {
             let all = (page(512), 512);
+            let _alone = race::alone();
             assert_eq!(race::read_while_emptied(w, p, page(HERE), all), Ok(0));
             w.store(1, p, page(HERE), 7).unwrap();
             assert_eq!(w.load(0, p, page(HERE)), Ok(7));
@@ -217,6 +218,7 @@ fn a_table_goes_and_comes<F: PteFormat>() {
         // The table above stays.
         w.store(0, p, page(ALONE), 1).unwrap();
         p.protect(page(end), 10 * PAGE_SIZE, Prot::READ).unwrap();
+        let _alone = race::alone();
         race::write_at_the_flush(w, p, page(end + 10), (page(0), end));
         assert_eq!(w.load(0, p, page(end + 10)), Ok(5));
         assert_eq!(w.load(0, p, page(WRITTEN)), Err(Resolution::NotMapped));

@@ -16,7 +16,7 @@ use mm::thp::controls::{ShmemSize, SizeEnabled};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{Advice, MapRequest, Offline, Place, Registration};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 type Arm = arch_aarch64::pte::Format;
 type X86 = arch_x86_64::pte::Format;
@@ -692,15 +692,9 @@ fn on_x86(mutant: Mutant) -> Vec<Case<X86>> {
     }
 }
 
-/// One test at a time: races count the waits of the whole program.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[test]
 fn each_mutant_is_caught_aarch64() {
-    let _alone = alone();
+    let _alone = race::alone();
     for mutant in Mutant::ALL {
         let cases = on_arm(*mutant);
         // What takes several CPUs, and what takes keys, is not tried here.
@@ -715,7 +709,7 @@ fn each_mutant_is_caught_aarch64() {
 
 #[test]
 fn each_mutant_is_caught_x86_64() {
-    let _alone = alone();
+    let _alone = race::alone();
     let tried = Mutant::ALL.iter().map(|mutant| {
         let cases = on_x86(*mutant);
         cases.iter().for_each(|case| case.try_on(*mutant));

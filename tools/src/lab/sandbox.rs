@@ -155,7 +155,6 @@ pub fn sandboxed(args: &SandboxedArgs) -> Result<u8> {
     limit(Resource::As, MEMORY)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Fsize, FILE)?;
-    limit(Resource::Nproc, PROCESSES)?;
     // The first is told by SIGXCPU, the last is killed.
     let seconds = Rlimit {
         current: Some(args.seconds),
@@ -169,6 +168,8 @@ pub fn sandboxed(args: &SandboxedArgs) -> Result<u8> {
     if args.open {
         return Err(command.exec()).with_context(about);
     }
+    // Outside it would count all that the user runs.
+    limit(Resource::Nproc, PROCESSES)?;
     give_up_files(&args.read, &args.write)?;
     let status = command.status().with_context(about)?;
     let signal = status.signal().map(|signal| BY_SIGNAL + signal);

@@ -10,8 +10,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One race at a time: the waits that tell when to begin are counted for the whole program.
-fn alone() -> MutexGuard<'static, ()> {
+/// One race at a time, for who holds this: the waits that tell when to begin are counted for the
+/// whole program.
+pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     // A mutant's race ends by a panic.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -24,7 +25,6 @@ pub fn write_at_the_flush<F: PteFormat>(
     at: VirtAddr,
     (first, pages): (VirtAddr, u64),
 ) {
-    let _alone = alone();
     let (w, p) = (world.clone(), process.clone());
     let (begin, begun) = channel();
     // With the space's lock.
@@ -70,7 +70,6 @@ pub fn read_while_emptied<F: PteFormat>(
     at: VirtAddr,
     (first, pages): (VirtAddr, u64),
 ) -> Result<u8, Resolution> {
-    let _alone = alone();
     let waits = || Contention::of(rank::NODE).waits;
     let before = waits();
     let (begin, begun) = channel();

@@ -10,6 +10,9 @@ include!(concat!(env!("OUT_DIR"), "/order.rs"));
 mod answer_key;
 #[path = "mutants.rs"]
 mod broken_solutions;
+#[cfg(feature = "answer")]
+#[path = "answer/held_back.rs"]
+mod held_back;
 mod public;
 
 /// The order of a PMD leaf: 512 pages, one whole page table.

@@ -8,11 +8,11 @@ pub const ALL: &[Mutant] = &[
     ("NoMerge", "does not look for buddies"),
     (
         "OneSide",
-        "does not merge with a buddy that lies before the block",
+        "does not merge with a buddy that lies behind the block, from order 10 on",
     ),
     (
         "BlindToOne",
-        "does not see that a buddy is free when it has one order, which the seed picks",
+        "does not see that a buddy is free when it has one order of 10 to 16, which the seed picks",
     ),
     (
         "HalfFree",
@@ -21,12 +21,21 @@ pub const ALL: &[Mutant] = &[
     ("TooLarge", "makes blocks of two times the largest order"),
     (
         "LosesHalf",
-        "forgets a half when it splits, of an order that the seed picks",
+        "forgets a half when it splits a block for one order of 6 to 13, which the seed picks",
     ),
     ("WrongHalf", "answers with the half that it has put back"),
-    ("Largest", "splits the largest block that there is"),
-    ("RefillsOne", "puts one block in the cache at a time"),
-    ("DrainsAll", "takes all out of the cache when it is full"),
+    (
+        "Largest",
+        "splits the largest block that there is, for orders from 4 on",
+    ),
+    (
+        "RefillsFew",
+        "puts at most 16 blocks in the cache, however many it may have",
+    ),
+    (
+        "DrainsFew",
+        "takes 8 blocks out of the cache when it is full, whatever a batch is",
+    ),
 ];
 
 /// Which question is answered.
@@ -46,6 +55,8 @@ struct Between<'a, L: ?Sized> {
     /// The block that is given, or the order that is wanted; the order grows with each merge.
     frame: u64,
     order: u8,
+    /// The order at first.
+    asked: u8,
     /// The last block of the wanted order that was put back.
     pushed: Option<u64>,
 }
@@ -63,12 +74,13 @@ impl Broken {
             verb,
             frame,
             order,
+            asked: order,
             pushed: None,
         }
     }
-    /// One of eight orders.
-    fn chosen(&self) -> u8 {
-        (self.seed % 8) as u8
+    /// One of so many orders, from the first on.
+    fn one_of(&self, orders: u64, first: u8) -> u8 {
+        first + (self.seed % orders) as u8
     }
 }
 
@@ -82,7 +94,7 @@ impl<L: Lists + ?Sized> Lists for Between<'_, L> {
     fn orders(&self) -> u32 {
         let orders = self.lists.orders();
         match orders.checked_ilog2() {
-            Some(largest) if self.is("Largest", Verb::Take) => 1 << largest,
+            Some(largest) if self.is("Largest", Verb::Take) && self.asked >= 4 => 1 << largest,
             _ => orders,
         }
     }
@@ -94,8 +106,8 @@ impl<L: Lists + ?Sized> Lists for Between<'_, L> {
         let order = self.lists.order(frame)?;
         match self.of.name {
             "NoMerge" => None,
-            "OneSide" if self.verb == Verb::Give && frame < self.frame => None,
-            "BlindToOne" if order == self.of.chosen() => None,
+            "OneSide" if self.verb == Verb::Give && frame > self.frame && order >= 10 => None,
+            "BlindToOne" if order == self.of.one_of(7, 10) => None,
             "HalfFree" if self.verb == Verb::Give => Some(order.max(self.order)),
             _ => Some(order),
         }
@@ -106,7 +118,9 @@ impl<L: Lists + ?Sized> Lists for Between<'_, L> {
     }
     fn push(&mut self, frame: u64, order: u8) {
         let buddy = frame ^ frames(order);
-        if self.is("LosesHalf", Verb::Take) && order == self.of.chosen() {
+        // The half that lies beside the answer.
+        let last = order == self.asked && order == self.of.one_of(8, 6);
+        if self.is("LosesHalf", Verb::Take) && last {
             return;
         }
         if self.of.name == "TooLarge"
@@ -127,7 +141,7 @@ impl Cpu for Between<'_, dyn Cpu + '_> {
     }
     fn batch(&self) -> usize {
         match self.of.name {
-            "DrainsAll" => self.lists.count(),
+            "DrainsFew" => 8,
             _ => self.lists.batch(),
         }
     }
@@ -154,8 +168,8 @@ impl Buddy for Broken {
         self.right.give(&mut between, frame, order);
     }
     fn refill(&self, cpu: &mut dyn Cpu, order: u8, most: usize) {
-        let most = if self.name == "RefillsOne" {
-            most.min(1)
+        let most = if self.name == "RefillsFew" {
+            most.min(16)
         } else {
             most
         };

@@ -1,8 +1,6 @@
 //! Lab 3: the tests that come with it.
 
 use super::{Entry, Machine, Meanwhile, NoMemory, Subject, Test};
-use crate::Random;
-use alloc::vec::Vec;
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -94,11 +92,6 @@ pub const TESTS: &[Test] = &[
         points: 5,
         run: disturbed,
     },
-    Test {
-        asks: "10,000 faults at random, with a thread that disturbs them",
-        points: 5,
-        run: at_random,
-    },
 ];
 
 fn expect(machine: &Machine, page: u64, entry: Entry) {
@@ -177,41 +170,4 @@ fn disturbed(solution: &Subject) {
         (1000, 0),
         "free pages, and RSS"
     );
-}
-
-fn at_random(solution: &Subject) {
-    let mut random = Random(1);
-    for _ in 0..500 {
-        let act = |random: &mut Random| {
-            let page = random.below(16);
-            match random.below(16) {
-                0..6 => Meanwhile::Nothing,
-                6..9 => Meanwhile::Read(page),
-                9..12 => Meanwhile::Write(page),
-                12..15 => Meanwhile::Discard(page),
-                _ => Meanwhile::Unmap,
-            }
-        };
-        let script: Vec<Meanwhile> = (0..20).map(|_| act(&mut random)).collect();
-        let memory = 8 + random.below(40);
-        let mut machine = Machine::new(16)
-            .folios(random.below(4) as u8)
-            .memory(memory, random.below(4) as u8)
-            .meanwhile(&script);
-        for _ in 0..20 {
-            let page = random.below(16);
-            // There may be no memory.
-            let _ = match random.below(2) {
-                0 => machine.read(solution, page),
-                _ => machine.write(solution, page),
-            };
-            let own = machine.frames().len() as u64;
-            assert_eq!(machine.rss(), own, "RSS, and pages that are mapped");
-            assert_eq!(
-                machine.free() + own,
-                memory,
-                "pages that are free or mapped"
-            );
-        }
-    }
 }

@@ -6,24 +6,30 @@ use crate::Mutant;
 use core::ops::Range;
 
 pub const ALL: &[Mutant] = &[
-    ("NoFlush", "does not flush the TLB"),
+    (
+        "NoFlush",
+        "does not flush the TLB where entry 0 was not accessed",
+    ),
     (
         "EarlyFlush",
         "flushes before it has made the entries absent",
     ),
     ("NoBreak", "writes over entries that are valid"),
-    ("DirtyLost", "forgets, in fold, which entries were dirty"),
     (
-        "OwnDirty",
-        "leaves, in unfold, each entry dirty or clean as it was alone",
+        "DirtyLost",
+        "forgets, in fold, which entries were dirty, if an even number of them was",
     ),
     (
-        "MissesOne",
-        "does not look, in used, at one entry, which the seed picks",
+        "OwnAccessed",
+        "leaves, in unfold, each entry accessed or not as it was alone, if none is dirty",
+    ),
+    (
+        "StopsEarly",
+        "does not look, in used, at what comes after an entry that was accessed",
     ),
     (
         "AnyRights",
-        "does not compare the rights of entry 0 with one other's, which the seed picks",
+        "does not compare one bit of the rights, from 2 on, which the seed picks",
     ),
     ("Misaligned", "lets a block begin at any frame"),
     ("TwoFolios", "lets a block lie in several folios"),
@@ -72,17 +78,19 @@ impl<'a> Between<'a> {
 fn seen(of: &Broken, verb: Verb, block: &dyn Block, index: usize) -> Option<Entry> {
     let mut entry = block.read(index)?;
     match (of.name, verb) {
-        ("MissesOne", Verb::Used) if of.seed % ENTRIES as u64 == index as u64 => {
+        ("StopsEarly", Verb::Used) if (0..index).any(|before| accessed(block, before)) => {
             entry.used = Used::default();
         }
-        ("AnyRights", Verb::MayFold) if of.seed % 15 + 1 == index as u64 => {
-            entry.rights = block.read(0).map_or(entry.rights, |first| first.rights);
-        }
+        ("AnyRights", Verb::MayFold) => entry.rights &= !(1 << (2 + of.seed % 30)),
         ("Misaligned", Verb::MayFold) => entry.frame -= shift(block),
         ("TooStrict", Verb::MayFold) => entry.rights |= u32::from(entry.used.dirty) << 31,
         _ => {}
     }
     Some(entry)
+}
+
+fn accessed(block: &dyn Block, index: usize) -> bool {
+    block.read(index).is_some_and(|entry| entry.used.accessed)
 }
 
 /// By how much the first frame is not aligned.
@@ -131,22 +139,29 @@ impl Change for Between<'_> {
             self.block.flush();
         }
         self.begun = true;
-        let mut entry = match self.of.name {
+        let entry = match self.of.name {
             "NoBreak" => self.block.read(index),
             _ => self.block.take(index),
         }?;
         self.last[index] = entry.used;
-        entry.used.dirty &= !self.is("DirtyLost", Verb::Fold);
         Some(entry)
     }
     fn write(&mut self, index: usize, mut entry: Entry) {
-        if self.is("OwnDirty", Verb::Unfold) {
-            entry.used.dirty = self.last[index].dirty;
+        let dirty = self.last.iter().filter(|used| used.dirty).count();
+        if self.is("DirtyLost", Verb::Fold) {
+            entry.used.dirty &= !dirty.is_multiple_of(2);
+        }
+        if self.is("OwnAccessed", Verb::Unfold) && dirty == 0 {
+            entry.used.accessed = self.last[index].accessed;
         }
         self.block.write(index, entry);
     }
     fn flush(&mut self) {
-        if !["NoFlush", "EarlyFlush"].contains(&self.of.name) {
+        let skipped = match self.of.name {
+            "NoFlush" => !self.last[0].accessed,
+            name => name == "EarlyFlush",
+        };
+        if !skipped {
             self.block.flush();
         }
     }

@@ -6,28 +6,48 @@ use crate::Mutant;
 use core::ops::Range;
 
 pub const ALL: &[Mutant] = &[
-    ("NoProtect", "leaves the parent the right to write"),
+    (
+        "NoProtect",
+        "leaves the parent the right to write to a run of which the first page is read-only",
+    ),
     ("CopyFirst", "copies entries before it protects them"),
     (
         "ReferLater",
         "counts references after it has copied the entries",
     ),
     ("OneForAll", "counts one reference for a run"),
-    ("AcrossFolios", "takes two folios side by side for one"),
-    ("SharesPinned", "does not look whether a folio is pinned"),
+    (
+        "AcrossFolios",
+        "takes a single page and what lies behind it in memory for one folio",
+    ),
+    (
+        "SharesPinned",
+        "does not see that a folio is pinned whose first page is not in the run",
+    ),
     (
         "ProtectsPinned",
-        "takes the right to write from the parent's entry of a page that it copies",
+        "takes the right to write from the parent's entry of a single page that it copies",
     ),
-    ("GoesOn", "does not notice that there is no memory"),
-    ("MissesOne", "does not see one entry, which the seed picks"),
-    ("PastTheEnd", "copies an entry more than it is told to"),
+    (
+        "GoesOn",
+        "does not notice that there is no memory for the last entry of the range",
+    ),
+    (
+        "MissesOne",
+        "does not see one entry, which the seed picks, if those on both sides are absent",
+    ),
+    (
+        "PastTheEnd",
+        "copies an entry more than it is told to, if that one is of a pinned folio",
+    ),
 ];
 
 /// What stands between.
 struct Between<'a> {
     tables: &'a mut dyn Tables,
     of: &'a Broken,
+    /// Where the range ends.
+    end: usize,
     /// What was put off until entries are copied.
     later: Option<(usize, usize)>,
 }
@@ -36,12 +56,27 @@ impl Between<'_> {
     fn is(&self, name: &str) -> bool {
         self.of.name == name
     }
+    /// Whether an entry is one that is not seen.
+    fn is_missed(&self, index: usize) -> bool {
+        let absent = |index| self.tables.read(index).is_none();
+        self.is("MissesOne")
+            && self.of.seed % ENTRIES as u64 == index as u64
+            && index.checked_sub(1).is_none_or(absent)
+            && absent(index + 1)
+    }
+    fn folio_at(&self, index: usize) -> Option<Folio> {
+        let entry = self.tables.read(index)?;
+        Some(self.tables.folio(entry.frame))
+    }
+}
+
+fn is_single(folio: &Folio) -> bool {
+    folio.frames.end - folio.frames.start == 1
 }
 
 impl Tables for Between<'_> {
     fn read(&self, index: usize) -> Option<Entry> {
-        let missed = self.is("MissesOne") && self.of.seed % ENTRIES as u64 == index as u64;
-        if missed {
+        if self.is_missed(index) {
             None
         } else {
             self.tables.read(index)
@@ -49,12 +84,12 @@ impl Tables for Between<'_> {
     }
     fn folio(&self, frame: u64) -> Folio {
         let mut folio = self.tables.folio(frame);
-        if self.is("AcrossFolios") {
-            let pages = 2 * (folio.frames.end - folio.frames.start);
-            let first = frame - frame % pages;
-            folio.frames = first..first + pages;
+        if self.is("AcrossFolios") && is_single(&folio) {
+            folio.frames.end += 1;
         }
-        folio.pinned &= !self.is("SharesPinned");
+        if self.is("SharesPinned") && frame != folio.frames.start {
+            folio.pinned = false;
+        }
         folio
     }
     fn refer(&mut self, index: usize, n: usize) {
@@ -66,7 +101,7 @@ impl Tables for Between<'_> {
     }
     fn protect(&mut self, index: usize, n: usize) {
         match self.of.name {
-            "NoProtect" => {}
+            "NoProtect" if self.read(index).is_some_and(|entry| !entry.writable) => {}
             "CopyFirst" => self.later = Some((index, n)),
             _ => self.tables.protect(index, n),
         }
@@ -80,11 +115,11 @@ impl Tables for Between<'_> {
         }
     }
     fn duplicate(&mut self, index: usize) -> Result<(), NoMemory> {
-        if self.is("ProtectsPinned") {
+        if self.is("ProtectsPinned") && self.folio_at(index).is_some_and(|it| is_single(&it)) {
             self.tables.protect(index, 1);
         }
         match self.tables.duplicate(index) {
-            Err(NoMemory) if self.is("GoesOn") => Ok(()),
+            Err(NoMemory) if self.is("GoesOn") && index + 1 == self.end => Ok(()),
             result => result,
         }
     }
@@ -92,9 +127,15 @@ impl Tables for Between<'_> {
 
 impl Fork for Broken {
     fn fork(&self, tables: &mut dyn Tables, range: Range<usize>) -> Result<(), NoMemory> {
-        let (of, later) = (self, None);
-        let more = usize::from(self.name == "PastTheEnd" && range.end < ENTRIES);
-        let range = range.start..range.end + more;
-        self.right.fork(&mut Between { tables, of, later }, range)
+        let (of, end, later) = (self, range.end, None);
+        let mut between = Between {
+            tables,
+            of,
+            end,
+            later,
+        };
+        let pinned = between.folio_at(end).is_some_and(|folio| folio.pinned);
+        let more = usize::from(self.name == "PastTheEnd" && pinned);
+        self.right.fork(&mut between, range.start..end + more)
     }
 }

@@ -1,7 +1,6 @@
 //! Lab 5: the tests that come with it.
 
 use super::{ENTRIES, Machine, NoMemory, Subject, Test};
-use crate::Random;
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -42,11 +41,6 @@ pub const TESTS: &[Test] = &[
         points: 5,
         run: out_of_memory,
     },
-    Test {
-        asks: "1,000 tables at random",
-        points: 5,
-        run: at_random,
-    },
 ];
 
 fn done(solution: &Subject, machine: &mut Machine) {
@@ -70,7 +64,7 @@ fn all_shared(machine: &Machine) {
     }
 }
 
-fn updates(machine: &Machine, wanted: usize) {
+pub(super) fn updates(machine: &Machine, wanted: usize) {
     let updates = machine.updates();
     assert!(
         updates == wanted,
@@ -172,35 +166,4 @@ fn out_of_memory(solution: &Subject) {
     let mut machine = with_a_pin();
     machine.memory(16);
     done(solution, &mut machine);
-}
-
-fn at_random(solution: &Subject) {
-    let mut random = Random(1);
-    for _ in 0..1000 {
-        let mut machine = Machine::new();
-        let (mut index, mut frame, mut runs, mut pins) = (0, 512, 0, 0);
-        while index < ENTRIES {
-            let pages = 1 << random.below(7);
-            let pinned = random.below(8) == 0;
-            let skipped = random.below(2) * random.below(pages);
-            let n = (pages - skipped).min((ENTRIES - index) as u64);
-            machine.folio(frame, pages);
-            machine.map(index, frame + skipped, n as usize);
-            if pinned {
-                machine.pin(frame);
-                pins += n;
-            } else {
-                runs += 1;
-            }
-            frame += pages;
-            index += n as usize + random.below(2) as usize;
-        }
-        done(solution, &mut machine);
-        let copies = machine.copies();
-        assert!(
-            copies == pins,
-            "{copies} pages were copied, {pins} are pinned"
-        );
-        updates(&machine, runs);
-    }
 }

@@ -15,17 +15,21 @@ pub const ALL: &[Mutant] = &[
         "reads the word once more, in remove, to see whether any references are left",
     ),
     (
-        "PinOwned",
-        "takes a plain reference for one of address space 1",
+        "OnePin",
+        "lets a write go to a folio with one pin of which the caller does not know",
     ),
     (
         "PinsIgnored",
-        "does not let the pins be that the caller knows",
+        "does not let the pins be that the caller knows, if they are more than the pages",
     ),
-    ("OneForAll", "counts the pages of one call as one"),
+    (
+        "FewPins",
+        "counts no more than 255 plain references of one call",
+    ),
     (
         "OneBit",
-        "does not look at one bit of an address space's number, which the seed picks",
+        "does not look at one bit of an address space's number, which the seed picks, in calls \
+         with more than 64 pages",
     ),
     (
         "PlainSum",
@@ -43,16 +47,18 @@ pub const ALL: &[Mutant] = &[
 ];
 
 impl Broken {
-    /// Whom a right solution is told of.
-    fn seen(&self, mm: u8) -> u8 {
+    /// Whom a right solution is told of, for so many pages.
+    fn seen(&self, mm: u8, n: u64) -> u8 {
         match (self.name, mm) {
-            ("PinOwned", PLAIN) => 1,
-            ("OneBit", 1..) => mm | 1 << (self.seed % 8),
+            ("OneBit", 1..) if n > 64 => mm | 1 << (self.seed % 8),
             _ => mm,
         }
     }
-    fn pages(&self, n: u64) -> u64 {
-        if self.name == "OneForAll" { 1 } else { n }
+    fn pages(&self, mm: u8, n: u64) -> u64 {
+        match (self.name, mm) {
+            ("FewPins", PLAIN) => n.min(255),
+            _ => n,
+        }
     }
     /// The account of its own, where it has one.
     fn own(&self) -> Option<Own> {
@@ -71,14 +77,16 @@ impl Account for Broken {
             return own.add(word, mm, n);
         }
         let between = Between { word, of: self };
-        self.right.add(&between, self.seen(mm), self.pages(n));
+        let (seen, pages) = (self.seen(mm, n), self.pages(mm, n));
+        self.right.add(&between, seen, pages);
     }
     fn remove(&self, word: &dyn Word, mm: u8, n: u64) -> bool {
         if let Some(own) = self.own() {
             return own.remove(word, mm, n);
         }
         let between = Between { word, of: self };
-        let none = self.right.remove(&between, self.seen(mm), self.pages(n));
+        let (seen, pages) = (self.seen(mm, n), self.pages(mm, n));
+        let none = self.right.remove(&between, seen, pages);
         match self.name {
             "LooksAgain" => word.load() == 0,
             _ => none,
@@ -89,9 +97,14 @@ impl Account for Broken {
             return own.reuse(word, pages, mm, pins);
         }
         let between = Between { word, of: self };
-        let pins = if self.name == "PinsIgnored" { 0 } else { pins };
-        let small = self.name != "SmallOnly" || pages <= 16;
-        small && self.right.reuse(&between, pages, self.seen(mm), pins)
+        let ask = |mm, pins| self.right.reuse(&between, pages, mm, pins);
+        match self.name {
+            "OnePin" if pins == 0 => ask(mm, 0) || ask(mm, 1),
+            "PinsIgnored" if pins > pages => ask(mm, 0),
+            "OneBit" => ask(mm, pins) || ask(self.seen(mm, u64::MAX), pins),
+            "SmallOnly" if pages > 16 => false,
+            _ => ask(mm, pins),
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Lab 6: the tests that come with it.
 
 use super::{Folio, PLAIN, Subject, Test};
-use crate::Random;
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -46,11 +45,6 @@ pub const TESTS: &[Test] = &[
         asks: "more references than pages, and fewer again",
         points: 5,
         run: crowded,
-    },
-    Test {
-        asks: "4,000 folios at random, which other CPUs map and unmap meanwhile",
-        points: 5,
-        run: at_random,
     },
 ];
 
@@ -170,37 +164,5 @@ fn crowded(solution: &Subject) {
             folio.remove(mm, pages);
         }
         own(&folio, 100);
-    }
-}
-
-fn at_random(solution: &Subject) {
-    let mut random = Random(1);
-    for seed in 0..4000 {
-        let pages = 2 << random.below(9);
-        let folio = Folio::new(solution, pages).busy(seed);
-        folio.add(1, pages);
-        for _ in 0..20 {
-            let mm = 1 + random.below(8) as u8;
-            let (held, n) = (folio.held(mm), 1 + random.below(pages));
-            match random.below(4) {
-                0 if held + n <= pages => folio.add(mm, n),
-                1 if held > 0 => {
-                    folio.remove(mm, n.min(held));
-                }
-                2 if held > 0 => {
-                    folio.remove(mm, held);
-                }
-                _ if held > 0 => {
-                    let alone = held == folio.references();
-                    let answer = folio.reuse(mm);
-                    // Nobody else is there who could do anything.
-                    assert!(answer || !alone, "{mm} is alone, and may not write");
-                }
-                _ => {}
-            }
-            if folio.references() == 0 {
-                break;
-            }
-        }
     }
 }

@@ -9,6 +9,9 @@ include!(concat!(env!("OUT_DIR"), "/mremap.rs"));
 mod answer_key;
 #[path = "mutants.rs"]
 mod broken_solutions;
+#[cfg(feature = "answer")]
+#[path = "answer/held_back.rs"]
+mod held_back;
 mod machine;
 mod public;
 pub mod referee;

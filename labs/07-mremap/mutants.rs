@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 pub const ALL: &[Mutant] = &[
-    ("NoFlush", "does not flush the TLB"),
+    ("NoFlush", "does not flush the TLB for a single page"),
     ("EarlyFlush", "flushes before it has hidden the entries"),
     (
         "LateTables",
@@ -15,13 +15,19 @@ pub const ALL: &[Mutant] = &[
     ),
     (
         "Unalike",
-        "moves whole tables to where they are not aligned alike",
+        "moves entries of 1 GiB to where only entries of 2 MiB are aligned alike",
     ),
-    ("NoSplit", "does not split a PMD leaf that is cut"),
-    ("LosesTail", "forgets what follows the last whole 2 MiB"),
+    (
+        "NoSplit",
+        "does not split a PMD leaf where only pages may move whole",
+    ),
+    (
+        "LosesTail",
+        "forgets what follows the last border of 1 GiB in the range",
+    ),
     (
         "MissesOne",
-        "forgets one page of 512, which the seed picks, where pages move",
+        "forgets one page of 512, which the seed picks, where pages move to a lower address",
     ),
     (
         "PagesOnly",
@@ -29,7 +35,7 @@ pub const ALL: &[Mutant] = &[
     ),
     (
         "LeavesTables",
-        "does not free the tables that it has emptied",
+        "frees an empty table only if the range covers all that the table is for",
     ),
     (
         "LosesTables",
@@ -78,7 +84,7 @@ impl Tables for Between<'_> {
     }
     fn split(&mut self, at: u64) -> Result<(), NoMemory> {
         match self.of.name {
-            "NoSplit" => Ok(()),
+            "NoSplit" if self.tables.most() == Level::Pte => Ok(()),
             _ => self.tables.split(at),
         }
     }
@@ -90,8 +96,11 @@ impl Tables for Between<'_> {
         self.tables.hide(level, range);
     }
     fn flush(&mut self) {
-        if !self.is("NoFlush") && !self.is("EarlyFlush") {
-            self.tables.flush();
+        let single = self.from.end - self.from.start == Level::Pte.bytes();
+        match self.of.name {
+            "EarlyFlush" => {}
+            "NoFlush" if single => {}
+            _ => self.tables.flush(),
         }
     }
     fn carry(&mut self, level: Level, range: &Range<u64>, to: u64) {
@@ -100,7 +109,8 @@ impl Tables for Between<'_> {
         }
         let to = to + self.shift;
         let missed = (range.start / 4096 / ENTRIES * ENTRIES + self.of.seed % ENTRIES) * 4096;
-        if !self.is("MissesOne") || level != Level::Pte || !range.contains(&missed) {
+        let misses = self.is("MissesOne") && level == Level::Pte && to < range.start;
+        if !misses || !range.contains(&missed) {
             return self.tables.carry(level, range, to);
         }
         for part in [range.start..missed, missed + 4096..range.end] {
@@ -112,14 +122,24 @@ impl Tables for Between<'_> {
     }
     fn free_empty(&mut self, range: &Range<u64>) {
         if *range == self.from {
-            if !self.is("LeavesTables") {
-                self.tables.free_empty(range);
+            let range = match self.of.name {
+                "LeavesTables" => whole(range, Level::Pmd),
+                _ => range.clone(),
+            };
+            if !range.is_empty() {
+                self.tables.free_empty(&range);
             }
         } else if !self.is("LosesTables") {
             let range = range.start + self.shift..range.end + self.shift;
             self.tables.free_empty(&range);
         }
     }
+}
+
+/// What a range covers of whole entries of a level.
+fn whole(range: &Range<u64>, level: Level) -> Range<u64> {
+    let end = range.end - range.end % level.bytes();
+    range.start.next_multiple_of(level.bytes())..end
 }
 
 impl Mover for Broken {
@@ -129,13 +149,16 @@ impl Mover for Broken {
         mut from: Range<u64>,
         mut to: u64,
     ) -> Result<(), NoMemory> {
-        let large = Level::Pmd.bytes();
+        let giant = Level::Pud.bytes();
+        let apart = to.wrapping_sub(from.start) % giant;
+        let giants = tables.most() >= Level::Pud && !whole(&from, Level::Pud).is_empty();
+        let unalike = giants && apart.is_multiple_of(Level::Pmd.bytes()) && apart <= to;
         let shift = match self.name {
-            "Unalike" => to.wrapping_sub(from.start) % large,
+            "Unalike" if unalike => apart,
             _ => 0,
         };
         to -= shift;
-        let end = from.end - from.end % large;
+        let end = from.end - from.end % giant;
         if self.name == "LosesTail" && end > from.start {
             from.end = end;
         }

@@ -1,13 +1,12 @@
 //! Lab 7: the tests that come with it.
 
 use super::{Level, Machine, NoMemory, Subject, Test};
-use crate::Random;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-const KB: u64 = 1 << 10;
-const MB: u64 = 1 << 20;
-const GB: u64 = 1 << 30;
+pub(super) const KB: u64 = 1 << 10;
+pub(super) const MB: u64 = 1 << 20;
+pub(super) const GB: u64 = 1 << 30;
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -69,15 +68,10 @@ pub const TESTS: &[Test] = &[
         points: 5,
         run: short,
     },
-    Test {
-        asks: "100 moves at random",
-        points: 5,
-        run: at_random,
-    },
 ];
 
 /// The pages of a range that are mapped, and their frames.
-fn frames(machine: &Machine, range: &Range<u64>) -> Vec<(u64, u64)> {
+pub(super) fn frames(machine: &Machine, range: &Range<u64>) -> Vec<(u64, u64)> {
     let pages = range.clone().step_by(4096);
     pages
         .filter_map(|at| machine.frame(at).map(|frame| (at - range.start, frame)))
@@ -85,7 +79,7 @@ fn frames(machine: &Machine, range: &Range<u64>) -> Vec<(u64, u64)> {
 }
 
 /// Moves a range, and looks at each page.
-fn moves(solution: &Subject, machine: &mut Machine, from: Range<u64>, to: u64) {
+pub(super) fn moves(solution: &Subject, machine: &mut Machine, from: Range<u64>, to: u64) {
     let there = to..to + (from.end - from.start);
     let before = frames(machine, &from);
     let result = machine.mremap(solution, from.clone(), to);
@@ -95,7 +89,7 @@ fn moves(solution: &Subject, machine: &mut Machine, from: Range<u64>, to: u64) {
 }
 
 /// Panics with the first page that is not as it should be.
-fn same(right: &[(u64, u64)], now: &[(u64, u64)], start: u64) {
+pub(super) fn same(right: &[(u64, u64)], now: &[(u64, u64)], start: u64) {
     for n in 0..right.len().max(now.len()) {
         let (right, now) = (right.get(n), now.get(n));
         if right != now {
@@ -177,40 +171,5 @@ fn short(solution: &Subject) {
         // The leaf may be split.
         let more = machine.tables() - tables;
         assert!(more <= 1, "{more} tables more than before");
-    }
-}
-
-fn at_random(solution: &Subject) {
-    let mut random = Random(1);
-    for _ in 0..100 {
-        let base = [0, GB - 4 * MB, 512 * GB - 4 * MB][random.below(3) as usize];
-        let mut machine = Machine::new();
-        let kinds: Vec<u64> = (0..4).map(|_| random.below(4)).collect();
-        for (n, kind) in kinds.iter().enumerate() {
-            let at = base + 2 * MB * n as u64;
-            let page = at + 4 * KB * random.below(512);
-            machine = match kind {
-                0 => machine,
-                1 => machine.large(at),
-                2 => machine.pages(page..page + 4 * KB),
-                _ => machine.pages(at..page),
-            };
-        }
-        let first = 4 * KB * random.below(1024);
-        let pages = 1 + random.below(2048 - first / (4 * KB));
-        let from = base + first..base + first + 4 * KB * pages;
-        let apart = [4 * KB, 2 * MB, GB][random.below(3) as usize];
-        let to = from.start + 1024 * GB + apart * random.below(1024);
-        let most = [Level::Pte, Level::Pmd, Level::Pgd][random.below(3) as usize];
-        machine = machine.most(most);
-        let whole = base..base + 8 * MB;
-        let kept = |machine: &Machine| {
-            let mut all = frames(machine, &whole);
-            all.retain(|page| !from.contains(&(base + page.0)));
-            all
-        };
-        let before = kept(&machine);
-        moves(solution, &mut machine, from.clone(), to);
-        same(&before, &kept(&machine), base);
     }
 }

@@ -8,24 +8,39 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub const ALL: &[Mutant] = &[
     ("FreeFirst", "gives memory back before it flushes"),
-    ("OnlyFreed", "does not flush where no memory is given back"),
+    (
+        "OnlyFreed",
+        "does not flush where no memory is given back, if no other CPU ran in the space",
+    ),
     (
         "LastOnly",
-        "flushes what was changed last, not what was before",
+        "forgets what was changed before, if it lies behind what is changed now",
     ),
-    ("FirstPage", "flushes the first page of a range"),
+    (
+        "FirstPart",
+        "does not flush a change that does not lie beside what was changed before",
+    ),
     (
         "MissesOne",
-        "does not tell one CPU of four, which the seed picks",
+        "does not tell one of the CPUs 8 to 63, which the seed picks",
     ),
-    ("RunningOnly", "tells those CPUs that run in the space now"),
+    (
+        "RunningOnly",
+        "tells only those CPUs that run in the space now, where all of it is dropped",
+    ),
     (
         "EarlySet",
         "tells the CPUs that ran in the space when the first entry was changed",
     ),
     ("NoEnd", "does not notice that there is no room"),
-    ("OneByOne", "flushes after each change"),
-    ("WholeSpace", "drops all of the space for a single page"),
+    (
+        "OneByOne",
+        "flushes as soon as a change does not lie beside what was changed before",
+    ),
+    (
+        "WholeSpace",
+        "drops all of the space for a few pages, if no memory is given back",
+    ),
 ];
 
 impl Broken {
@@ -41,14 +56,14 @@ static EARLY: AtomicU64 = AtomicU64::new(0);
 struct Between<'a> {
     batch: &'a mut dyn Batch,
     of: &'a Broken,
-    /// Whether a right solution is told of a change.
-    gathers: bool,
+    /// Of which pages a right solution is told in `gather`.
+    gathers: Option<Range<u64>>,
 }
 
 impl Between<'_> {
     fn told(&self, cpus: u64) -> u64 {
         match self.of.name {
-            "MissesOne" => cpus & !(1 << (self.of.seed % 4)),
+            "MissesOne" => cpus & !(1 << (8 + self.of.seed % 56)),
             "EarlySet" => EARLY.load(Relaxed),
             _ => cpus,
         }
@@ -58,22 +73,25 @@ impl Between<'_> {
         if self.of.is("FreeFirst") && self.batch.kept() > 0 {
             self.batch.free();
         }
-        self.of.is("OnlyFreed") && self.batch.kept() == 0
+        self.of.is("OnlyFreed") && self.batch.kept() == 0 && self.batch.ran().count_ones() == 1
     }
 }
 
 impl Batch for Between<'_> {
     fn owed(&self) -> Range<u64> {
-        match self.of.is("LastOnly") && self.gathers {
-            true => 0..0,
-            false => self.batch.owed(),
+        let owed = self.batch.owed();
+        match &self.gathers {
+            Some(pages) if self.of.is("LastOnly") && !pages.is_empty() => {
+                owed.start..owed.end.min(pages.end)
+            }
+            _ => owed,
         }
     }
     fn owe(&mut self, pages: Range<u64>) {
         self.batch.owe(pages);
     }
     fn kept(&self) -> usize {
-        match self.of.is("NoEnd") && self.gathers {
+        match self.of.is("NoEnd") && self.gathers.is_some() {
             true => 0,
             false => self.batch.kept(),
         }
@@ -90,51 +108,50 @@ impl Batch for Between<'_> {
         self.batch.running()
     }
     fn ran(&self) -> u64 {
-        match self.of.is("RunningOnly") {
-            true => self.batch.running(),
-            false => self.batch.ran(),
-        }
+        self.batch.ran()
     }
     fn flush(&mut self, cpus: u64, pages: Range<u64>) {
         if self.left_out() {
             return;
         }
         let cpus = self.told(cpus);
-        match self.of.name {
-            "FirstPage" => self.batch.flush(cpus, pages.start..pages.start + 1),
-            "WholeSpace" => self.batch.flush_all(cpus),
-            _ => self.batch.flush(cpus, pages),
+        match self.of.is("WholeSpace") && self.batch.kept() == 0 {
+            true => self.batch.flush_all(cpus),
+            false => self.batch.flush(cpus, pages),
         }
     }
     fn flush_all(&mut self, cpus: u64) {
         if self.left_out() {
             return;
         }
-        let cpus = self.told(cpus);
-        match self.of.name {
-            "FirstPage" => {
-                let first = self.batch.owed().start;
-                self.batch.flush(cpus, first..first + 1);
-            }
-            _ => self.batch.flush_all(cpus),
-        }
+        let cpus = match self.of.is("RunningOnly") {
+            true => self.batch.running(),
+            false => self.told(cpus),
+        };
+        self.batch.flush_all(cpus);
     }
 }
 
 impl Gather for Broken {
-    fn gather(&self, batch: &mut dyn Batch, pages: Range<u64>, memory: Option<Memory>) {
+    fn gather(&self, batch: &mut dyn Batch, mut pages: Range<u64>, memory: Option<Memory>) {
         if EARLY.load(Relaxed) == 0 {
             EARLY.store(batch.ran(), Relaxed);
         }
-        let (of, gathers) = (self, true);
+        let owed = batch.owed();
+        let gap = pages.start > owed.end || pages.end < owed.start;
+        if gap && !owed.is_empty() && !pages.is_empty() {
+            match self.name {
+                "FirstPart" => pages = 0..0,
+                "OneByOne" => self.right.finish(batch),
+                _ => {}
+            }
+        }
+        let (of, gathers) = (self, Some(pages.clone()));
         self.right
             .gather(&mut Between { batch, of, gathers }, pages, memory);
-        if self.is("OneByOne") {
-            self.right.finish(batch);
-        }
     }
     fn finish(&self, batch: &mut dyn Batch) {
-        let (of, gathers) = (self, false);
+        let (of, gathers) = (self, None);
         self.right.finish(&mut Between { batch, of, gathers });
         EARLY.store(0, Relaxed);
     }

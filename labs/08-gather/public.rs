@@ -1,7 +1,6 @@
 //! Lab 8: the tests that come with it.
 
 use super::{CAPACITY, Machine, Subject, Test};
-use crate::Random;
 use core::ops::Range;
 
 pub const TESTS: &[Test] = &[
@@ -54,15 +53,10 @@ pub const TESTS: &[Test] = &[
         points: 10,
         run: left_and_late,
     },
-    Test {
-        asks: "2,000 batches at random, while other CPUs come, read and go",
-        points: 5,
-        run: at_random,
-    },
 ];
 
 /// All CPUs have read all pages, which are mapped, and page 1000.
-fn all_read(cpus: usize, pages: Range<u64>) -> Machine {
+pub(super) fn all_read(cpus: usize, pages: Range<u64>) -> Machine {
     let mut machine = Machine::new(cpus);
     machine.map(pages.clone());
     machine.map(1000..1001);
@@ -187,34 +181,4 @@ fn left_and_late(solution: &Subject) {
     machine.run(1);
     assert!(!machine.read(1, 0) && !machine.read(1, 1) && machine.read(1, 3));
     flushes(&machine, 1);
-}
-
-fn at_random(solution: &Subject) {
-    let mut random = Random(1);
-    for seed in 0..2000 {
-        let cpus = 1 + random.below(4) as usize;
-        let pages = 1 + random.below(100);
-        let mut machine = Machine::new(cpus).busy(seed);
-        machine.map(0..pages);
-        (0..pages).for_each(|page| {
-            machine.read(0, page);
-        });
-        let (mut changes, mut page) = (0, 0);
-        while page < pages {
-            let end = (page + 1 + random.below(4)).min(pages);
-            match random.below(3) {
-                0 => machine.unmap(solution, page..end),
-                1 => machine.protect(solution, page..end),
-                _ => changes -= 1,
-            }
-            changes += 1;
-            page = end;
-        }
-        machine.finish(solution);
-        let flushes = machine.flushes();
-        assert!(
-            flushes <= 2 && (flushes > 0) == (changes > 0),
-            "{changes} changes of {pages} pages, {flushes} flushes"
-        );
-    }
 }

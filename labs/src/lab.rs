@@ -2,7 +2,8 @@
 
 /// Makes a lab of the trait of its solutions. Each function of the trait is one of the student's
 /// `solution.rs`; the lab has the modules `solution` and `tests` (the student's), `public` (the
-/// tests that come with it), `broken_solutions` and, with the feature, `answer_key`.
+/// tests that come with it), `broken_solutions` and, with the feature, `answer_key` and `held_back`
+/// (tests that a handout does not have).
 #[allow(unused_macros, reason = "a build without a lab makes none")]
 macro_rules! lab {
     (
@@ -67,12 +68,22 @@ macro_rules! lab {
             right: &'static dyn $Lab,
         }
 
-        /// The tests that come with the lab.
-        pub const PUBLIC: &[Test] = public::TESTS;
-        /// The student's own.
-        pub const OWN: &[Test] = tests::TESTS;
         /// The broken solutions.
         pub const MUTANTS: &[crate::Mutant] = broken_solutions::ALL;
+
+        /// The tests with this name: those that come with the lab are `public`, those that a
+        /// handout does not have `held-back`, and the student's `own`.
+        pub fn tests_by_name(name: &str) -> Option<&'static [Test]> {
+            match name {
+                "public" => Some(public::TESTS),
+                #[cfg(feature = "answer")]
+                "held-back" => Some(held_back::TESTS),
+                #[cfg(not(feature = "answer"))]
+                "held-back" => Some(&[]),
+                "own" => Some(tests::TESTS),
+                _ => None,
+            }
+        }
 
         /// The student's.
         pub struct Solution;

@@ -70,4 +70,14 @@ pub const TESTS: &[Test] = &[
             }
         },
     },
+    Test {
+        asks: "the largest of all orders",
+        points: 0,
+        run: |policy| {
+            for (end, order) in [(1024, 9), (768, 8), (640, 7), (639, 5), (607, 2), (603, 0)] {
+                let facts = Facts { orders: 0b11_1111_1100, area: 0..end, ..facts(602) };
+                assert_eq!(policy.order(&facts), order, "{end}");
+            }
+        },
+    },
 ];

@@ -40,6 +40,26 @@ pub const TESTS: &[Test] = &[
         },
     },
     Test {
+        asks: "whatever two threads do, one after the other, with folios of each order",
+        points: 0,
+        run: |solution| {
+            let acts = |page| [Meanwhile::Read(page), Meanwhile::Write(page)];
+            let pages = (0..16).flat_map(acts);
+            for first in pages.clone().chain([Meanwhile::Discard(5), Meanwhile::Unmap]) {
+                for second in pages.clone().chain([Meanwhile::Discard(5), Meanwhile::Unmap]) {
+                    for order in 0..=4 {
+                        let script = [first, second];
+                        let mut machine = Machine::new(16).folios(order).meanwhile(&script);
+                        assert_eq!(machine.write(solution, 5), Ok(()));
+                        assert!([Entry::Own, Entry::Gone].contains(&machine.entry(5)));
+                        assert_eq!(machine.free() + machine.rss(), 1000);
+                        assert_eq!(machine.frames().len() as u64, machine.rss());
+                    }
+                }
+            }
+        },
+    },
+    Test {
         asks: "little memory",
         points: 0,
         run: |solution| {
@@ -48,6 +68,20 @@ pub const TESTS: &[Test] = &[
             assert_eq!(machine.write(solution, 9), Ok(()));
             assert_eq!((machine.free(), machine.rss()), (0, 3));
             assert!(machine.write(solution, 11).is_err());
+        },
+    },
+    Test {
+        asks: "folios of each order, and the largest that there is",
+        points: 0,
+        run: |solution| {
+            for order in 0..=9 {
+                for largest in [0, order / 2, order] {
+                    let pages = 1 << largest;
+                    let mut machine = Machine::new(512).folios(order).memory(512, largest);
+                    assert_eq!(machine.write(solution, 333), Ok(()));
+                    assert_eq!((machine.rss(), machine.free()), (pages, 512 - pages));
+                }
+            }
         },
     },
 ];

@@ -33,10 +33,12 @@ pub const TESTS: &[Test] = &[
                 assert!(!folio.reuse(mm));
             }
             for bit in 0..8 {
-                let folio = Folio::new(solution, 16);
-                folio.add(255, 8);
-                folio.add(255 ^ 1 << bit, 8);
-                assert!(!folio.reuse(255), "{bit}");
+                for pages in [2, 4, 8, 16, 32, 64, 128, 256, 512] {
+                    let folio = Folio::new(solution, pages);
+                    folio.add(255, pages / 2);
+                    folio.add(255 ^ 1 << bit, pages / 2);
+                    assert!(!folio.reuse(255), "{bit}");
+                }
             }
         },
     },
@@ -44,10 +46,17 @@ pub const TESTS: &[Test] = &[
         asks: "pins count, but for those that are known",
         points: 0,
         run: |solution| {
-            let folio = Folio::new(solution, 16);
-            folio.add(1, 16);
-            folio.add(PLAIN, 2);
-            assert!(!folio.reuse(1) && folio.reuse_but(1, 2));
+            for pages in [2, 16, 512] {
+                for pins in [1, 2, 15, 16, 17, 255, 256, 4000] {
+                    let folio = Folio::new(solution, pages);
+                    folio.add(1, pages);
+                    folio.add(PLAIN, pins);
+                    assert!(!folio.reuse(1) && folio.reuse_but(1, pins), "{pins}");
+                    assert!(!folio.reuse_but(1, pins - 1), "{pins}");
+                    folio.add(2, 1);
+                    assert!(!folio.reuse_but(1, pins), "{pins}");
+                }
+            }
         },
     },
     Test {

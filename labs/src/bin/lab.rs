@@ -2,9 +2,9 @@
 //! runs and one after it.
 //!
 //! ```text
-//! lab public NAME SEED  the tests that come with the lab, of the solution with that name
-//! lab own NAME SEED     the student's tests, of the same
-//! lab mutants           the names of the broken ones, and what each breaks
+//! lab TESTS NAME SEED  the tests that come with the lab (public), are held back (held-back) or are
+//!                      the student's (own), of the solution with that name
+//! lab mutants          the names of the broken ones, and what each breaks
 //! ```
 
 use labs::chosen;
@@ -22,8 +22,9 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
-        ["public", name, seed] => run(name, seed, chosen::PUBLIC),
-        ["own", name, seed] => run(name, seed, chosen::OWN),
+        [tests, name, seed] if let Some(tests) = chosen::tests_by_name(tests) => {
+            run(name, seed, tests)
+        }
         ["mutants"] => {
             for (name, breaks) in chosen::MUTANTS {
                 println!("{{\"mutant\":{name:?},\"breaks\":{breaks:?}}}");

@@ -1,5 +1,5 @@
 //! One submission, from its text to its points.
-use super::host::{Host, Ran};
+use super::host::{Host, Tests};
 use super::list::{FILES, Lab};
 use super::machine::{self, Machines};
 use super::points::Grade;
@@ -77,7 +77,13 @@ pub fn grade_on(submission: &Submission<'_>, machines: &Machines<'_>) -> Result<
             return Ok(grade);
         }
     };
-    let right = public(&host, &mut grade)?;
+    let right = ours(&host, Tests::Public, &mut grade)? & ours(&host, Tests::HeldBack, &mut grade)?;
+    if !lab.answer().exists() {
+        let held_back = lab.points.held_back;
+        let name =
+            format!("for {held_back} points more there are tests that are not in this repository");
+        grade.add(name, (0.0, 0.0), "");
+    }
     tests(submission, &host, right, &mut grade)?;
     solution(submission, machines, right, &mut grade)?;
     Ok(grade)
@@ -102,6 +108,13 @@ fn everything_else(submission: &Submission<'_>, grade: &mut Grade, why: &str) {
         (0.0, points.public),
         why,
     );
+    if submission.lab.answer().exists() {
+        grade.not_run(
+            "the tests that are held back",
+            points.held_back,
+            "see above",
+        );
+    }
     let parts = [points.tests, points.simulated, points.machine, points.cost];
     for (name, most) in PARTS.iter().zip(parts) {
         grade.not_run(name, most, "see above");
@@ -115,13 +128,18 @@ const PARTS: [&str; 4] = [
     "cost",
 ];
 
-/// The lab's own tests; whether all passed.
-fn public(host: &Host, grade: &mut Grade) -> Result<bool> {
-    let ran = host.public("solution", 0)?;
+/// Tests of the lab; whether all passed.
+fn ours(host: &Host, tests: Tests, grade: &mut Grade) -> Result<bool> {
+    let ran = host.tests(tests, "solution", 0)?;
     for test in &ran {
         let got = test.wrong.as_ref().map_or(test.points, |_| 0.0);
         let words = test.wrong.clone().unwrap_or_default();
-        grade.add(&test.asks, (got, test.points), words);
+        let kind = if tests == Tests::HeldBack {
+            "held back: "
+        } else {
+            ""
+        };
+        grade.add(format!("{kind}{}", test.asks), (got, test.points), words);
     }
     Ok(ran.iter().all(|test| test.wrong.is_none()))
 }
@@ -219,7 +237,7 @@ fn tests(submission: &Submission<'_>, host: &Host, right: bool, grade: &mut Grad
             return Ok(());
         }
     };
-    let of_right = host.own(best, submission.seed)?;
+    let of_right = host.tests(Tests::Own, best, submission.seed)?;
     if of_right.is_empty() {
         grade.add(
             part,
@@ -234,23 +252,24 @@ fn tests(submission: &Submission<'_>, host: &Host, right: bool, grade: &mut Grad
         grade.add(part, (0.0, most), words);
         return Ok(());
     }
-    let mutants = host.mutants()?;
-    let mut missed = Vec::new();
-    for (name, breaks) in &mutants {
-        if !found(&host.own(name, submission.seed)?) {
+    // One that the lab's tests find is nothing that the student's have found.
+    let (mut open, mut missed) = (0, Vec::new());
+    for (name, breaks) in &host.mutants()? {
+        if host.find(Tests::Public, name, submission.seed)? {
+            continue;
+        }
+        open += 1;
+        if !host.find(Tests::Own, name, submission.seed)? {
             missed.push(format!("{name}: {breaks}"));
         }
     }
-    let found = mutants.len() - missed.len();
-    let mut words = format!("{found} of {} broken solutions are found", mutants.len());
+    let found = open - missed.len();
+    let mut words =
+        format!("{found} of {open} broken solutions that the lab's tests miss are found");
     if !missed.is_empty() {
         words += &format!("; not these:\n  {}", missed.join("\n  "));
     }
-    let got = most * found as f64 / mutants.len().max(1) as f64;
+    let got = most * found as f64 / open.max(1) as f64;
     grade.add(part, (got, most), words);
     Ok(())
-}
-
-fn found(ran: &[Ran]) -> bool {
-    ran.iter().any(|test| test.wrong.is_some())
 }

@@ -187,6 +187,28 @@ impl Program {
     }
 }
 
+/// Whose tests they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tests {
+    /// Those that come with the lab.
+    Public,
+    /// Those that a handout does not have.
+    HeldBack,
+    /// The student's.
+    Own,
+}
+
+impl Tests {
+    /// As the program calls them.
+    fn name(self) -> &'static str {
+        match self {
+            Tests::Public => "public",
+            Tests::HeldBack => "held-back",
+            Tests::Own => "own",
+        }
+    }
+}
+
 /// The program with the tests of one solution.
 pub struct Host {
     program: Program,
@@ -215,14 +237,17 @@ impl Host {
         Ok(program(from, sandbox, &args)?.map(|program| Host { program, limit }))
     }
 
-    /// The tests that come with the lab, of the solution with this name.
-    pub fn public(&self, subject: &str, seed: u64) -> Result<Vec<Ran>> {
-        self.tests(&["public", subject, &seed.to_string()])
+    /// The tests of a kind, of the solution with this name.
+    pub fn tests(&self, tests: Tests, subject: &str, seed: u64) -> Result<Vec<Ran>> {
+        let (tests, seed) = (tests.name(), seed.to_string());
+        let done = self.program.run(&[tests, subject, &seed], self.limit)?;
+        self.ran(&done)
     }
 
-    /// The student's tests, of the solution with this name.
-    pub fn own(&self, subject: &str, seed: u64) -> Result<Vec<Ran>> {
-        self.tests(&["own", subject, &seed.to_string()])
+    /// Whether tests of a kind find that the solution with this name is broken.
+    pub fn find(&self, tests: Tests, subject: &str, seed: u64) -> Result<bool> {
+        let ran = self.tests(tests, subject, seed)?;
+        Ok(ran.iter().any(|test| test.wrong.is_some()))
     }
 
     /// The broken solutions: name, and what is broken.
@@ -238,8 +263,8 @@ impl Host {
             .collect())
     }
 
-    fn tests(&self, args: &[&str]) -> Result<Vec<Ran>> {
-        let done = self.program.run(args, self.limit)?;
+    /// What the program says of its tests.
+    fn ran(&self, done: &Done) -> Result<Vec<Ran>> {
         let (mut ran, mut next, mut whole) = (Vec::<Ran>::new(), 0, false);
         for line in &done.lines {
             let Ok(line) = serde_json::from_str::<Value>(line) else {

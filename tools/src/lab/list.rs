@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// The files that are a student's.
 pub const FILES: [&str; 2] = ["solution.rs", "tests.rs"];
 
+/// A student's file that people read, beside those that are graded.
+pub const WORDS: &str = "answers.md";
+
 /// The folder of a lab's answer, in that of the lab.
 pub const ANSWER: &str = "answer";
 
@@ -37,6 +40,8 @@ pub struct Lab {
 pub struct Points {
     /// Of the tests that come with the lab: the sum of what stands at each.
     pub public: f64,
+    /// Of those that a handout does not have.
+    pub held_back: f64,
     /// In the simulated machine.
     pub simulated: f64,
     /// In QEMU.
@@ -63,7 +68,8 @@ const ORDER: Lab = Lab {
     cpus: 1,
     cost: &[("fault", &[4, 64, 2048])],
     points: Points {
-        public: 40.0,
+        public: 30.0,
+        held_back: 10.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,
@@ -81,7 +87,8 @@ const BUDDY: Lab = Lab {
     cpus: 1,
     cost: &[("fault", &[4, 64]), ("dontneed", &[4, 64])],
     points: Points {
-        public: 40.0,
+        public: 35.0,
+        held_back: 5.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,
@@ -99,7 +106,8 @@ const ANON: Lab = Lab {
     cpus: 1,
     cost: &[("fault", &[4, 64])],
     points: Points {
-        public: 40.0,
+        public: 35.0,
+        held_back: 5.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,
@@ -117,7 +125,8 @@ const CONTPTE: Lab = Lab {
     cpus: 1,
     cost: &[("fault", &[64]), ("dontneed", &[64]), ("protect", &[4, 64])],
     points: Points {
-        public: 40.0,
+        public: 35.0,
+        held_back: 5.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,
@@ -136,7 +145,8 @@ const FORK: Lab = Lab {
     cpus: 2,
     cost: &[("fork", &[4, 64, 2048])],
     points: Points {
-        public: 40.0,
+        public: 35.0,
+        held_back: 5.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,
@@ -160,7 +170,8 @@ const OWNER: Lab = Lab {
         ("survivor", &[64]),
     ],
     points: Points {
-        public: 40.0,
+        public: 35.0,
+        held_back: 5.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,
@@ -178,7 +189,8 @@ const MREMAP: Lab = Lab {
     cpus: 1,
     cost: &[("mremap", &[4, 64, 2048])],
     points: Points {
-        public: 40.0,
+        public: 35.0,
+        held_back: 5.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,
@@ -196,7 +208,8 @@ const GATHER: Lab = Lab {
     cpus: 2,
     cost: &[("munmap", &[4]), ("dontneed", &[4, 64]), ("protect", &[4])],
     points: Points {
-        public: 40.0,
+        public: 35.0,
+        held_back: 5.0,
         simulated: 10.0,
         machine: 10.0,
         cost: 20.0,

@@ -16,7 +16,7 @@ use crate::{UsageError, install, workspace};
 use anyhow::Result;
 pub use grade::{Limits, Submission, grade, grade_on};
 pub use handout::write as write_handout;
-pub use host::{Host, Ran};
+pub use host::{Host, Tests};
 pub use list::{ANSWER, LABS, Lab};
 pub use machine::Machines;
 pub use points::Grade;

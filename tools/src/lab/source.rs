@@ -14,7 +14,7 @@ use std::str::FromStr;
 const PLACES: &str = "tests tell solutions apart by what they answer, not by where they lie";
 
 /// Words with which code reaches out of itself, and why each is refused.
-const REFUSED: [(&str, &str); 25] = [
+const REFUSED: [(&str, &str); 27] = [
     ("unsafe", "a solution is safe code"),
     (
         "extern",
@@ -31,7 +31,9 @@ const REFUSED: [(&str, &str); 25] = [
     ("std", "a solution has no other crates than core and alloc"),
     ("answer_key", "the lab's own modules are closed"),
     ("broken_solutions", "the lab's own modules are closed"),
+    ("held_back", "the lab's own modules are closed"),
     ("subject_by_name", "the lab's own modules are closed"),
+    ("tests_by_name", "the lab's own modules are closed"),
     ("referee", "the lab's own modules are closed"),
     ("asm", "a solution is portable"),
     ("global_asm", "a solution is portable"),

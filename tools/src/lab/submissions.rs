@@ -1,7 +1,7 @@
 //! Many students: `./run.sh lab collect` and `./run.sh lab grade`.
 use super::grade::{self, Limits, Submission};
 use super::handout::{self, Files, OF};
-use super::list::{self, FILES, Lab};
+use super::list::{self, FILES, Lab, WORDS};
 use super::points::Grade;
 use super::sandbox::Sandbox;
 use super::source;
@@ -13,7 +13,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Copies each repository's two files, and says what else was changed there: that does not count.
+/// Copies the files of a student out of each repository, and says what else was changed there: that
+/// does not count.
 pub fn collect(args: &CollectArgs) -> Result<u8> {
     let lab = list::by_number(args.number)?;
     let into = workspace::user_path(&args.into);
@@ -41,13 +42,14 @@ fn one(lab: &Lab, dir: &Path, into: &Path) -> Result<Vec<String>> {
     let folder = lab.folder();
     let folder = folder.strip_prefix(workspace::root())?;
     fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
-    for file in FILES {
-        let place = dir.join(folder);
-        ensure!(
-            fs::canonicalize(&place)?.starts_with(fs::canonicalize(dir)?),
-            "{} leads out of it",
-            place.display()
-        );
+    let place = dir.join(folder);
+    ensure!(
+        fs::canonicalize(&place)?.starts_with(fs::canonicalize(dir)?),
+        "{} leads out of it",
+        place.display()
+    );
+    let words = place.join(WORDS).exists().then_some(WORDS);
+    for file in FILES.into_iter().chain(words) {
         let text = source::read(&place, file)?;
         let text = text.map_err(|why| anyhow!("cannot take {file}: {why}"))?;
         fs::write(into.join(file), text)?;
@@ -59,8 +61,9 @@ fn one(lab: &Lab, dir: &Path, into: &Path) -> Result<Vec<String>> {
         .filter_map(|line| line.parse().ok())
         .collect();
     let handed: Files = handout::files(&handout::chosen(&numbers)?)?;
+    let own = FILES.into_iter().chain([WORDS]);
     let of_student =
-        |name: &str| name.starts_with("labs/") && FILES.iter().any(|file| name.ends_with(file));
+        |name: &str| name.starts_with("labs/") && own.clone().any(|file| name.ends_with(file));
     let changed = handed.iter().filter(|(name, bytes)| {
         !of_student(name) && theirs(name, bytes.len() as u64).as_ref() != Some(bytes)
     });

@@ -29,6 +29,8 @@ enum Text {
     Skeleton,
     /// The answer's.
     Answer,
+    /// The tests that come with the lab.
+    Ours,
     /// The answer's, with these words in the place of those.
     But(&'static str, &'static str),
     /// This.
@@ -38,12 +40,12 @@ enum Text {
     /// A link to the answer's.
     Link,
 }
-use Text::{Answer, Brackets, But, Link, Own, Skeleton};
+use Text::{Answer, Brackets, But, Link, Ours, Own, Skeleton};
 
 /// What the answer begins with, to put something before it.
 const BEGIN: &str = "pub fn order(facts: &Facts) -> u8 {";
 
-const MADE_UP: [MadeUp; 36] = [
+const MADE_UP: [MadeUp; 38] = [
     (
         "nothing done",
         Skeleton,
@@ -226,6 +228,20 @@ const MADE_UP: [MadeUp; 36] = [
         &["`subject_by_name` is not allowed"],
     ),
     (
+        "the lab's own tests",
+        Skeleton,
+        Ours,
+        0.0..=0.0,
+        &["0 of 6 broken solutions that the lab's tests miss are found"],
+    ),
+    (
+        "tests that ask for those that are held back",
+        Skeleton,
+        Own("pub const TESTS: &[super::Test] = super::held_back::TESTS;"),
+        0.0..=0.0,
+        &["`held_back` is not allowed"],
+    ),
+    (
         "a first line that the compiler passes over",
         Own("#!\"\nextern crate std;\npub fn order(_: &super::Facts) -> u8 { 0 }"),
         Answer,
@@ -388,6 +404,7 @@ fn make(lab: &Lab, dir: &Path, file: &str, text: Text) -> Result<()> {
             let kept = if old == BEGIN { old } else { "" };
             answer.replace(old, &format!("{kept}{new}"))
         }
+        Ours => fs::read_to_string(lab.folder().join("public.rs"))?,
         Own(text) => text.to_owned(),
         Brackets(deep) => format!("fn f() {{ {}{} }}", "(".repeat(deep), ")".repeat(deep)),
         Link => return Ok(symlink(lab.answer().join(file), path)?),

@@ -152,6 +152,12 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         // Scripts, not keys: the guest's shell edits nothing, and each program gets its own part of
         // them.
         words = format!("TERM=dumb {words}").trim_end().to_owned();
+    } else if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
+        && size.ws_row > 0
+    {
+        let (rows, columns) = (size.ws_row, size.ws_col);
+        words = format!("quire.window={rows}x{columns} {words}");
+        words.truncate(words.trim_end().len());
     }
     if args.icount && !has_input()? {
         // Even "end of input" would arrive at a moment of the host's choosing.

@@ -24,6 +24,8 @@ pub struct CommandLine {
     pub max_cpus: u32,
     /// `quire.noinput`: the terminal is at its end of input from the start.
     pub no_input: bool,
+    /// `quire.window=ROWSxCOLUMNS`: the size of the terminal on the serial line.
+    pub window: Option<[u16; 2]>,
     /// `quire.crash=panic|null|stack|hang`: fail on purpose, to see the report.
     pub crash: Option<String>,
     /// `quire.least_cpu=N`: CPU N pretends to have no feature that the kernel can do without; 0 for
@@ -59,6 +61,7 @@ pub fn parse(text: &str, is_switch: impl Fn(&str) -> bool) -> CommandLine {
         loglevel: 7,
         max_cpus: u32::MAX,
         no_input: false,
+        window: None,
         crash: None,
         least_cpu: 0,
         heap_fail: 0,
@@ -88,6 +91,12 @@ fn words(text: &str) -> Vec<String> {
     }
     words.extend(word);
     words
+}
+
+/// Rows and columns of `24x80`.
+fn window(size: &str) -> Option<[u16; 2]> {
+    let (rows, columns) = size.split_once('x')?;
+    Some([rows.parse().ok()?, columns.parse().ok()?])
 }
 
 impl Setting {
@@ -124,6 +133,7 @@ impl CommandLine {
             // Read by ktest::Plan.
             ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
             ("quire.noinput", None) => self.no_input = true,
+            ("quire.window", Some(size)) if window(size).is_some() => self.window = window(size),
             ("quire.crash", Some(how)) => self.crash = Some(how.into()),
             ("quire.least_cpu", Some(n)) if n.parse::<usize>().is_ok() => {
                 self.least_cpu = n.parse().unwrap_or(0)
@@ -154,6 +164,15 @@ impl CommandLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_has_rows_and_columns() {
+        let window = |text| parse(text, |_| false).window;
+        assert_eq!(window("quiet quire.window=50x132"), Some([50, 132]));
+        assert_eq!(window("quiet"), None);
+        let wrong = parse("quire.window=50", |_| false);
+        assert_eq!((wrong.window, wrong.unknown.len()), (None, 1));
+    }
 
     fn line(text: &str) -> CommandLine {
         parse(text, |name| name == "contpte")

@@ -11,11 +11,12 @@ use anyhow::{Result, ensure};
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     ("jobs", jobs),
     ("readers", readers),
     ("leaving", leaving),
     ("editing", editing),
+    ("window", window),
     ("text", text),
     ("alone", alone),
     ("script", script),
@@ -122,6 +123,17 @@ fn readers(arch: Arch, built: &Built) -> Result<Outcome> {
     session.leave()
 }
 
+/// The terminal has the size that the command line says: a pager stops after so many lines.
+fn window(arch: Arch, built: &Built) -> Result<Outcome> {
+    let mut session = start(arch, built, "quire.window=7x100 -- sh")?;
+    session.expect(PROMPT)?;
+    let shown = session.answer("more /proc/self/smaps\n", "--More--")?;
+    // The line that was typed, and all but the last row of what was asked for.
+    ensure!(shown.lines().count() == 1 + 6, "{shown}");
+    session.answer("q", PROMPT)?;
+    session.leave()
+}
+
 /// The shell does not leave stopped jobs behind without a message.
 fn leaving(arch: Arch, built: &Built) -> Result<Outcome> {
     let mut session = shell(arch, built)?;
@@ -151,6 +163,11 @@ fn editing(arch: Arch, built: &Built) -> Result<Outcome> {
     session.expect(PROMPT)?;
     session.answer(&format!("nonsense{INTERRUPT}"), PROMPT)?;
     session.answer(&format!("{STOP}echo st''ill\n"), "\nstill\n")?;
+    session.expect(PROMPT)?;
+    // Tab completes a command, and a file.
+    session.answer("ech\tcom''pleted\n", "\ncompleted\n")?;
+    session.expect(PROMPT)?;
+    session.answer("echo /proc/vers\t.\n", "\n/proc/version.\n")?;
     session.expect(PROMPT)?;
     // Lines typed ahead are kept. What of the second comes while the first runs is echoed at once,
     // as Linux does, and may stand before the first one's output.

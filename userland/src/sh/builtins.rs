@@ -143,6 +143,11 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|builtin| builtin.name == name)
 }
 
+/// The names of all.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|builtin| builtin.name)
+}
+
 /// Writes to standard output: 0, or 1 with a message.
 pub fn print(text: &str) -> i32 {
     done("write", file::write_all(1, text.as_bytes()))

@@ -1,6 +1,7 @@
 //! The shell's input lines: an editor on a terminal, plain reading elsewhere.
+use super::complete::Words;
 use crate::sys::{self, file, tty};
-use rustyline::config::{Config, Configurer};
+use rustyline::config::{CompletionType, Config, Configurer};
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{Editor, Result};
@@ -21,7 +22,7 @@ pub enum Line {
 /// A source of lines.
 pub enum Reader {
     /// Keys are edited here, with a history.
-    Editor(Box<Editor<(), MemHistory>>),
+    Editor(Box<Editor<Words, MemHistory>>),
     /// A terminal without control sequences (`TERM=dumb`), edited by its kernel.
     Terminal,
     /// A file or a pipe.
@@ -78,15 +79,17 @@ impl Reader {
 }
 
 /// Pasted lines run one by one, and nothing is printed but what every terminal knows.
-fn editor() -> Result<Editor<(), MemHistory>> {
-    let config = Config::builder().bracketed_paste(false).build();
+fn editor() -> Result<Editor<Words, MemHistory>> {
+    let config = Config::builder().bracketed_paste(false);
+    let config = config.completion_type(CompletionType::List).build();
     let history = MemHistory::with_config(&config);
     let mut editor = Editor::with_history(config, history)?;
     editor.enable_synchronized_output(false);
+    editor.set_helper(Some(Words::new()));
     Ok(editor)
 }
 
-fn edited(editor: &mut Editor<(), MemHistory>, prompt: &str) -> Line {
+fn edited(editor: &mut Editor<Words, MemHistory>, prompt: &str) -> Line {
     match editor.readline(prompt) {
         Ok(line) => Line::Text(line + "\n"),
         Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Line::Interrupted,

@@ -5,6 +5,7 @@
 //! `$NAME` and `*` `?` patterns. There is no `if` and no `for`: for these, boot with busybox.
 
 pub mod builtins;
+mod complete;
 pub mod control;
 pub mod edit;
 pub mod expand;

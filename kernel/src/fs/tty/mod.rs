@@ -60,7 +60,8 @@ impl TerminalState {
 fn terminal() -> &'static Terminal {
     static TERMINAL: Once<Terminal> = Once::new();
     TERMINAL.call_once(|| {
-        let [rows, columns] = console::size();
+        let size = cmdline::get().window;
+        let [rows, columns] = size.unwrap_or_else(console::size);
         Terminal {
             state: Lock::new(TerminalState {
                 line: Line::default(),

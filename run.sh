@@ -45,5 +45,11 @@ for target in $targets; do
     fi
 done
 
+# The first build of the tool takes a minute: cargo shows it.
+quiet=--quiet
+if [ ! -x "${CARGO_TARGET_DIR:-target}/tools/quire-tools" ]; then
+    quiet=
+    echo "run.sh: building the tool behind this script, once" >&2
+fi
 export QUIRE_CWD=$here
-exec cargo run --quiet --profile tools --package tools -- "$@"
+exec cargo run $quiet --profile tools --package tools -- "$@"

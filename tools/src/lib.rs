@@ -95,5 +95,9 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Profile(args)) => profile::profile(&args),
         Some(Command::Image(args)) => media::image(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Completions(args)) => {
+            args::complete(&args);
+            Ok(0)
+        }
     }
 }

@@ -6,7 +6,8 @@ fn main() -> ExitCode {
     match tools::dispatch(cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("run.sh: {error:#}");
+            let name = console::style("run.sh:").red().bold().for_stderr();
+            eprintln!("{name} {error:#}");
             ExitCode::from(if error.is::<tools::UsageError>() {
                 2
             } else {

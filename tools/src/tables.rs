@@ -77,6 +77,25 @@ fn table(head: [&str; 2], rows: &[(&str, &[&str])]) -> String {
     )
 }
 
+/// The plot of README.md, drawn from the table of docs/compare.md.
+#[test]
+fn plot_of_the_comparison() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = fs::read_to_string(docs.join("compare.md")).unwrap();
+    let svg = crate::report::summary(&page).unwrap();
+    let file = docs.join("compare.svg");
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        fs::write(&file, svg).expect("the plot can be written");
+    } else {
+        let how = "write it with WRITE_DOCS=1 cargo test -p tools tables::";
+        let old = fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            old == svg,
+            "docs/compare.svg is not what docs/compare.md says: {how}"
+        );
+    }
+}
+
 /// Levels of tests.
 #[test]
 fn testing() {

@@ -3,7 +3,9 @@ use crate::doctor::system::Systems;
 use crate::words;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use std::ffi::OsString;
+use std::io;
 
 mod book;
 mod compare;
@@ -100,6 +102,22 @@ pub enum Command {
     Image(ImageArgs),
     /// Checks what this machine has and says how to get the rest
     Doctor(DoctorArgs),
+    /// Prints what has a shell complete commands and options: `source <(./run.sh completions bash)`
+    Completions(CompletionsArgs),
+}
+
+/// Options of `completions`.
+#[derive(Args, Debug, Clone)]
+pub struct CompletionsArgs {
+    /// For which shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Prints the completions of a shell.
+pub fn complete(args: &CompletionsArgs) {
+    // By its last part a shell finds them for `./run.sh`, too.
+    clap_complete::generate(args.shell, &mut Cli::command(), "run.sh", &mut io::stdout());
 }
 
 /// Options of `doctor`.

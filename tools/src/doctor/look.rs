@@ -2,6 +2,7 @@
 use super::{Finding, Get};
 use crate::arch::Arch;
 use crate::install::{self, GOOD_QEMU, OLDEST_QEMU};
+use crate::lab::Sandbox;
 use crate::{firmware, limine, packages, sdcard, workspace};
 use packages::Package;
 use std::path::Path;
@@ -198,7 +199,23 @@ pub fn extras() -> Vec<Finding> {
             ),
         }
     }));
+    findings.push(sandbox());
     findings
+}
+
+/// Of `lab grade`.
+fn sandbox() -> Finding {
+    match Sandbox::of(false) {
+        Ok(_) => Finding::good("a sandbox for others' code (user namespaces, Landlock)"),
+        Err(_) => Finding::nice(
+            "no sandbox for others' code: lab grade says why, and refuses without --trust",
+            Get::Command(
+                "# for the sandbox: Linux 5.13 with Landlock, util-linux; on Ubuntu \
+                 sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+                    .to_owned(),
+            ),
+        ),
+    }
 }
 
 fn debugger() -> Finding {

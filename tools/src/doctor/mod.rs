@@ -7,6 +7,7 @@ use crate::args::DoctorArgs;
 use crate::install;
 use crate::packages::Package;
 use anyhow::Result;
+use console::style;
 use std::io::{self, IsTerminal};
 use system::{System, Systems};
 
@@ -91,9 +92,9 @@ fn report(groups: &[Vec<Finding>; 3], here: Option<System>, root: bool, bold: bo
         text += &format!("{}\n", capital(heading));
         for finding in findings {
             let (mark, what) = match finding {
-                Finding::Good(what) => ("ok", what),
-                Finding::Nice(what, _) => ("note", what),
-                Finding::Bad(what, _) => ("MISSING", what),
+                Finding::Good(what) => (style("ok").green(), what),
+                Finding::Nice(what, _) => (style("note").yellow(), what),
+                Finding::Bad(what, _) => (style("MISSING").red().bold(), what),
             };
             text += &format!("  {mark:<8} {what}\n");
         }

@@ -238,6 +238,19 @@ mod tests {
     }
 
     #[test]
+    fn the_container_has_debian_s_packages() {
+        let container = include_str!("../../../Dockerfile");
+        let recipe = System::Debian.recipe(true);
+        let installs = recipe.lines().filter(|line| line.starts_with("apt-get"));
+        let packages =
+            installs.flat_map(|line| line.split_once("recommends ").unwrap().1.split(' '));
+        for package in packages {
+            let there = container.split_whitespace().any(|word| word == package);
+            assert!(there, "{package}");
+        }
+    }
+
+    #[test]
     fn root_needs_no_sudo() {
         for system in System::ALL {
             assert!(!system.recipe(true).contains("sudo "), "{system:?}");

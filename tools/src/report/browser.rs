@@ -2,25 +2,11 @@
 //! and on paper.
 use super::html;
 use super::page::{page, tests::sample};
-use crate::browser::{self, theme};
+use crate::browser::of_tests::{find, open};
+use crate::browser::theme;
 use crate::workspace::Temporary;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-fn find() -> Option<PathBuf> {
-    let found = browser::find();
-    if found.is_none() {
-        eprintln!("not tried: no {} in PATH", browser::NAMES.join(", "));
-    }
-    found
-}
-
-/// What the browser prints, with these options, of this page.
-fn open(browser: &Path, options: &[String], page: &str) -> Vec<u8> {
-    let file = Temporary::file("html", page.as_bytes()).unwrap();
-    let address = format!("file://{}", file.path().display());
-    browser::open(browser, options, &address).unwrap()
-}
+use std::path::Path;
 
 /// What a reader sees.
 #[derive(Debug)]

@@ -14,6 +14,8 @@ mod gather;
 mod html;
 mod page;
 mod scaling;
+#[cfg(test)]
+mod summary;
 
 use crate::args::ReportArgs;
 use crate::workspace;
@@ -23,6 +25,8 @@ use gather::Ended;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+#[cfg(test)]
+pub use summary::summary;
 
 /// Reads or measures, and writes the page; the exit status is 1 when something could not be
 /// measured, and 130 after ctrl-c: the page then has what was measured until that.

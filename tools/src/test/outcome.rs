@@ -3,6 +3,7 @@
 use super::levels;
 use super::spent::{self, Spent};
 use crate::workers;
+use console::style;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -227,15 +228,16 @@ fn describe(case: &Case) -> String {
         .map(|duration| format!("  ({})", human(duration)))
         .unwrap_or_default();
     match &case.outcome {
-        Outcome::Passed => format!("ok    {}{time}", case.name),
-        Outcome::Skipped(reason) => format!("skip  {}: {reason}", case.name),
+        Outcome::Passed => format!("{}    {}{time}", style("ok").green(), case.name),
+        Outcome::Skipped(reason) => format!("{}  {}: {reason}", style("skip").yellow(), case.name),
         Outcome::Failed(why) => {
             let indented: String = why
                 .lines()
                 .map(|line| format!("      | {line}\n"))
                 .collect();
             format!(
-                "FAIL  {}{time}\n{}",
+                "{}  {}{time}\n{}",
+                style("FAIL").red().bold(),
                 case.name,
                 indented.trim_end_matches('\n')
             )

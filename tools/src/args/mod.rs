@@ -143,7 +143,16 @@ pub struct ProofArgs {
 
 /// Parses the process's command line; wrong ones end the process with status 2 and a short text.
 pub fn parse() -> Cli {
-    parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    parse_from(std::env::args_os()).unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            // Help.
+            error.exit();
+        }
+        let text = error.render().to_string();
+        let name = console::style("run.sh:").red().bold().for_stderr();
+        eprint!("{name} {}", text.strip_prefix("error: ").unwrap_or(&text));
+        std::process::exit(error.exit_code());
+    })
 }
 
 /// Since `run` needs no name, clap takes a mistyped command for an argument too many.
@@ -153,7 +162,8 @@ fn parse_from(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Re
             if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') =>
         {
             let mut cli = Cli::command();
-            let known: Vec<&str> = cli.get_subcommands().map(|one| one.get_name()).collect();
+            let shown = cli.get_subcommands().filter(|one| !one.is_hide_set());
+            let known: Vec<&str> = shown.map(|one| one.get_name()).collect();
             let text = words::unknown("command", word, &known).0;
             cli.error(ErrorKind::InvalidSubcommand, text)
         }

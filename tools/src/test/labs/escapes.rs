@@ -30,7 +30,8 @@ const IN_BUILDS: [(&str, &str); 3] = [
 pub fn run() -> Result<Outcome> {
     let sandbox = match Sandbox::of(false) {
         Ok(sandbox) => sandbox,
-        // Who grades needs one; who only builds the kernel does not.
+        // Who grades needs one, and so does CI; who only builds the kernel does not.
+        Err(why) if std::env::var_os("CI").is_some() => return Err(why),
         Err(why) => return Ok(Outcome::Skipped(format!("{why:#}"))),
     };
     let secret = Temporary::file("secret", b"a line\n")?;

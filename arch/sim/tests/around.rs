@@ -1,5 +1,5 @@
-//! What a write fault does for the neighbours of a page (`cow=around`): which of them it may look
-//! at, and which it takes along.
+//! What a write fault does for the neighbours of a page (`cow=around`, `cow=grow`): which of them
+//! it may look at, and which it takes along.
 
 mod common;
 
@@ -21,9 +21,16 @@ tests! {
     beside_the_end_of_memory
     what_was_not_used_is_not_copied
     a_folded_block_is_used_as_one
+    writes_apart_copy_their_pages
+    what_is_copied_grows_with_what_is_written
+    a_whole_table_is_copied_where_memory_is_plenty
+    what_was_copied_and_not_written_is_no_reason
 }
 
 const BLOCK: u64 = 16;
+/// Words of the switch.
+const AROUND: u32 = 1;
+const GROW: u32 = 2;
 
 /// Runs the test with so much memory that folios are copied whole.
 fn on<F: PteFormat>(test: fn(&World<F>)) {
@@ -35,6 +42,7 @@ fn on<F: PteFormat>(test: fn(&World<F>)) {
             prefetch: 0,
             ..Options::default()
         });
+        world.mm.switches().set(Switch::Cow, AROUND);
         let before = world.mm.counts();
         test(&world);
         assert_eq!(before, world.mm.counts());
@@ -125,4 +133,93 @@ fn a_folded_block_is_used_as_one<F: PteFormat>(w: &World<F>) {
     }
     w.load(0, &s, page(7)).unwrap();
     assert_eq!(copied(w, &s, 7), whole);
+}
+
+/// A process with so many pages in folios of `order`, all written, and its child, which copies by
+/// `cow=grow`.
+fn with_child<F: PteFormat>(
+    w: &World<F>,
+    order: u8,
+    pages: u64,
+) -> (arch_sim::Process<F>, arch_sim::Process<F>) {
+    sizes(w, &[order]);
+    let s = w.process();
+    map(&s, AT, pages, RW);
+    (0..pages).for_each(|n| w.store(0, &s, page(n), n as u8).unwrap());
+    sizes(w, &[2, 3, 4, 5, 6, 7, 8, 9]);
+    w.mm.switches().set(Switch::Cow, GROW);
+    let child = w.adopt(s.fork().unwrap());
+    (s, child)
+}
+
+/// Writes to these pages of the child; how many pages each write copied.
+fn copies<F: PteFormat>(
+    w: &World<F>,
+    (s, child): (&Space<F>, &Space<F>),
+    pages: impl Iterator<Item = u64>,
+) -> Vec<u64> {
+    let copied = || w.mm.event("pages_copied").unwrap();
+    let all = pages.map(|n| {
+        let before = copied();
+        w.store(1, child, page(n), 99).unwrap();
+        assert_eq!(w.load(0, s, page(n)), Ok(n as u8));
+        copied() - before
+    });
+    let all = all.collect();
+    w.check(&[s, child], &[]);
+    all
+}
+
+fn writes_apart_copy_their_pages<F: PteFormat>(w: &World<F>) {
+    for order in [0, 2, 4, 9] {
+        for step in [2, 16, 512] {
+            let (s, child) = with_child(w, order, 1024);
+            let each = copies(w, (&s, &child), (0..1024).step_by(step));
+            assert!(each.iter().all(|n| *n == 1), "{order}, {step}: {each:?}");
+        }
+    }
+}
+
+/// How many pages the writes to each of 1024 pages copy, upwards or downwards: two single ones,
+/// then as many as there were before, `most` at most.
+fn grows<F: PteFormat>(w: &World<F>, order: u8, most: u64) {
+    for down in [false, true] {
+        let (s, child) = with_child(w, order, 1024);
+        let at = |n: u64| if down { 1023 - n } else { n };
+        let each = copies(w, (&s, &child), (0..1024).map(at));
+        let copied: Vec<u64> = each.into_iter().filter(|n| *n > 0).collect();
+        let mut expected = vec![1, 1];
+        let mut sum = 2;
+        while sum < 1024 {
+            let next = most.min(sum);
+            expected.push(next);
+            sum += next;
+        }
+        assert_eq!(copied, expected, "down {down}, order {order}");
+    }
+}
+
+fn what_is_copied_grows_with_what_is_written<F: PteFormat>(w: &World<F>) {
+    // To single pages, up to 64 kB; to large folios.
+    grows(w, 0, 16);
+    grows(w, 4, 16);
+    // Of 4096 frames 64 are more than 1 in 64 of the free ones.
+    grows(w, 9, 32);
+}
+
+fn a_whole_table_is_copied_where_memory_is_plenty<F: PteFormat>(_: &World<F>) {
+    let world = World::<F>::new(Options {
+        frames: 1 << 16,
+        prefetch: 0,
+        ..Options::default()
+    });
+    grows(&world, 9, 512);
+}
+
+fn what_was_copied_and_not_written_is_no_reason<F: PteFormat>(w: &World<F>) {
+    // A folded block has one dirty bit.
+    w.mm.switches().set(Switch::Contpte, 0);
+    let (s, child) = with_child(w, 9, 512);
+    let each = copies(w, (&s, &child), [0, 1, 2, 3, 4, 8, 16, 32, 64].into_iter());
+    assert_eq!(each, [1, 1, 2, 0, 4, 1, 1, 1, 1]);
 }

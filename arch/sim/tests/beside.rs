@@ -11,6 +11,7 @@ use mm::addr::{PAGE_SIZE, Pfn};
 use mm::arch::{PhysMem, PteFormat, TABLE_ENTRIES};
 use mm::fault::Resolution;
 use mm::frame::Kind;
+use mm::switch::Switch;
 use mm::vma::{Prot, VmaFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -431,6 +432,8 @@ fn two_faults_write_different_lines<F: PteFormat>() {
 fn copies<F: PteFormat>() {
     let w = World::<F>::new(Options::default());
     sizes(&w, &[]);
+    // One by one.
+    w.mm.switches().set(Switch::Cow, 0);
     let before = w.mm.counts();
     let p = w.process();
     p.share().unwrap();

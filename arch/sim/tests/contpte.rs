@@ -161,6 +161,8 @@ fn dirty_in_one(seed: u64) -> (World<Arm>, Process<Arm>, Process<Arm>) {
         ..Options::default()
     });
     w.mm.thp().controls.set_size(Order(4), SizeEnabled::Always);
+    // The block is copied as a whole.
+    w.mm.switches().set(Switch::Cow, 1);
     let parent = area(&w, BLOCK);
     let p = w.adopt(parent.fork().unwrap());
     w.store(0, &p, page(3), 1).unwrap();
@@ -211,6 +213,7 @@ fn a_copied_page_leaves_its_block() {
 #[test]
 fn a_block_is_copied_whole() {
     both(4, |w| {
+        w.mm.switches().set(Switch::Cow, 1);
         let p = area(w, BLOCK);
         let child = w.adopt(p.fork().unwrap());
         w.store(1, &child, page(9), 99).unwrap();

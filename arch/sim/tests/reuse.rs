@@ -8,6 +8,7 @@ use common::*;
 use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
+use mm::switch::Switch;
 use mm::vma::Prot;
 
 const PAGES: u64 = 24;
@@ -115,6 +116,8 @@ fn populate_copies_in_runs<F: PteFormat>(w: &World<F>) {
 }
 
 fn who_is_not_alone_copies<F: PteFormat>(w: &World<F>) {
+    // One by one.
+    w.mm.switches().set(Switch::Cow, 0);
     let (parent, child) = forked(w);
     w.store(0, &parent, page(3), 7).unwrap();
     // Now the child is alone with its own.

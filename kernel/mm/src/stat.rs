@@ -61,7 +61,7 @@ events! {
     ZeroPage = "zero_page_mapped";
     /// Write faults that copied a shared page.
     CowCopied = "cow_copied";
-    /// Neighbours of such a page that were copied with it (`cow=around`).
+    /// Neighbours of such a page that were copied with it (`cow=around`, `cow=grow`).
     CowAround = "cow_around_pages";
     /// Such neighbours that were freed without having been written.
     CowWasted = "cow_around_wasted";

@@ -106,9 +106,10 @@ switches! {
     /// for the one that goes; or, since the leaf counts as 512 already, all at once.
     Split("split") = "per-pte" | "batch", default "batch", set at RunTime, pairs Words;
 
-    /// What is copied on a write to a shared page: that page, or what surrounds it in its folio,
-    /// too.
-    Cow("cow") = "page" | "around", default "around", set at RunTime, pairs Words;
+    /// What is copied on a write to a shared page: that page; what surrounds it in its folio, too;
+    /// or that only where writes came through the pages beside it, so that what is copied grows
+    /// with what is written.
+    Cow("cow") = "page" | "around" | "grow", default "grow", set at RunTime, pairs Words;
 
     /// What becomes writable on a write to a folio that one address space owns alone: one page, or
     /// all of the folio.

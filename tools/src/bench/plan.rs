@@ -4,7 +4,7 @@ use crate::words;
 use switches::Switch;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 30] = [
+pub const OPS: [&str; 32] = [
     "fault",
     "remap",
     "munmap",
@@ -26,6 +26,8 @@ pub const OPS: [&str; 30] = [
     "updates",
     "survivor",
     "child-byte",
+    "cow-64k",
+    "cow-2m",
     "fork1g",
     "touch1g",
     "reach1g",

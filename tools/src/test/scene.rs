@@ -65,9 +65,9 @@ fn steps(arch: Arch, built: &Built) -> Result<Outcome> {
         "write 0",
         "fork",
         "child write 3",
-        "write 1",
-        "unmap 0-15",
+        "write 20",
         "exit",
+        "write 1",
         "unmap 0-15",
         "jump",
         "write 0",
@@ -91,14 +91,16 @@ fn steps(arch: Arch, built: &Built) -> Result<Outcome> {
     // fork shares the scene's table, and those of the program.
     let shared = at(4).counters.get("page_tables_shared").copied();
     ensure!(shared.is_some_and(|tables| tables >= 1), "{:?}", at(4));
-    ensure!(at(4).processes.len() == 2 && at(8).processes.len() == 1);
-    // The child copies its table, and then the folio around its page.
+    ensure!(at(4).processes.len() == 2 && at(7).processes.len() == 1);
+    // The child copies its table, and then the page: nothing was written beside it.
     moved(at(5), "page_tables_unshared", 1)?;
     moved(at(5), "pgfault", 1)?;
-    // The parent is alone with its table and its folio: it writes in place.
-    moved(at(6), "cow_copied", 0)?;
+    moved(at(5), "pages_copied", 1)?;
+    // The child has gone, and the parent is alone with its folio: it writes in place.
+    moved(at(8), "cow_copied", 0)?;
+    moved(at(8), "cow_reused", 1)?;
     // The last reference, and the folio is free.
-    moved(at(7), "pgfree", 16)?;
+    moved(at(9), "pgfree", 16)?;
     Ok(Outcome::Passed)
 }
 

@@ -3,7 +3,7 @@
 
 use super::Access;
 use super::beside::only_entries;
-use super::cow::break_first;
+use super::copying::break_first;
 use super::resolve::attrs;
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::arch::{Attrs, Level, Machine};

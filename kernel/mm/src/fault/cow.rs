@@ -1,21 +1,14 @@
-//! Copy-on-write: the only decision between copy and reuse, and the copying.
+//! Copy-on-write: the only decision between copy and reuse. How is copied: [`super::copying`].
 
 use super::resolve::{Fault, Reach, Stop};
-use crate::addr::{Order, PAGE_SIZE, Pfn};
-use crate::arch::{Attrs, Level, Machine};
-use crate::folio::Folio;
-use crate::frame::{Block, Kind};
+use crate::addr::{Order, Pfn};
+use crate::arch::{Level, Machine};
 use crate::manager::{OutOfMemory, SpaceId};
-use crate::mutant::{self, Mutant};
 use crate::own::Account;
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf, Zap};
-use crate::thp::PMD_ORDER;
+use crate::table::{Cursor, Leaf};
 use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};
-
-/// A folio is copied whole only if this many of its size are free.
-const PLENTY: u64 = 64;
 
 /// Decision for a write to a private page mapped without WRITE.
 enum Verdict {
@@ -80,22 +73,8 @@ impl<M: Machine> Fault<'_, M> {
         }
     }
 
-    /// Replaces the page by a private copy; the old one is freed after the flush.
-    fn copy(mut self, cursor: &mut Cursor<'_, M>, mut old: Leaf) -> Result<Pfn, Stop> {
-        if old.level != Level::Pte {
-            if self.is_huge_zero(&old) && self.orders().contains(PMD_ORDER) {
-                return Err(Stop::Wants(PMD_ORDER));
-            }
-            old = self.page_alone(cursor)?;
-        }
-        if let Some(pfn) = self.copy_around(cursor, &old) {
-            return Ok(pfn);
-        }
-        Ok(self.copy_page(cursor, &old)?)
-    }
-
     /// Splits the page's PMD leaf; returns its PTE leaf.
-    fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
+    pub(super) fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
         let mut gather = Gather::new(self.mm, self.id);
         let split = cursor.edit(&mut gather).open();
         gather.finish();
@@ -115,87 +94,5 @@ impl<M: Machine> Fault<'_, M> {
         self.mm.count(Event::CowReused, 1);
         self.touch(cursor, &leaf, Reach::Page);
         Ok(leaf.pfn)
-    }
-
-    /// Copies the naturally aligned block around the page to one folio of that order, which
-    /// preserves large folios; `None` if a page copy is better.
-    ///
-    /// The order is the largest enabled here whose pages belong to the one folio, are all accessed,
-    /// and are at most 1 in [`PLENTY`] of the free ones: memory is not wasted where it is short,
-    /// and untouched pages are not copied. Copied pages that are never written count as
-    /// `cow_wasted` when zapped.
-    #[inline(never)]
-    fn copy_around(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
-        let Block { kind, order, .. } = self.mm.frames().folio(leaf.pfn);
-        if kind != Kind::Anon || order == Order(0) || !self.mm.switches().cow_around() {
-            return None;
-        }
-        let mut orders = self.orders();
-        let order = loop {
-            let next = orders.largest()?;
-            if next <= order && cursor.maps_block(leaf, next, self.vma.range) {
-                break next;
-            }
-            orders = orders.below(next);
-        };
-        if !self.mm.allocator().has_free_frames(order.pages() * PLENTY) {
-            return None;
-        }
-        let start = self.va.align_down(order.bytes());
-        let page = (self.va - start) / PAGE_SIZE;
-        let first = Pfn(leaf.pfn.0 - page);
-        // A page with a long-term pin stays in place.
-        if self.mm.any_long_term(first, order.pages()) {
-            return None;
-        }
-        let folio = Folio::large_copy(self.mm, order, first).ok()?;
-        let pfn = folio.pfn() + page;
-        self.mm.frames().get(folio.pfn()).anon().set_copied_around();
-        let mut gather = Gather::new(self.mm, self.id);
-        cursor.edit(&mut gather).take_block(leaf, order);
-        break_first(&mut gather);
-        // The pending write makes its page dirty.
-        cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
-        gather.finish();
-        self.mm.count(Event::CowCopied, 1);
-        self.mm.count(Event::CowAround, order.pages() - 1);
-        Some(pfn)
-    }
-
-    fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, OutOfMemory> {
-        let kind = self.mm.frames().folio(old.pfn).kind;
-        let folio = if old.pfn == self.mm.zero_page() {
-            Folio::anon(self.mm)?
-        } else {
-            Folio::copy_of(self.mm, old.pfn)?
-        };
-        let (pfn, attrs) = (folio.pfn(), self.attrs());
-        let mut gather = Gather::new(self.mm, self.id);
-        cursor.edit(&mut gather).take();
-        break_first(&mut gather);
-        cursor.install_anon(folio, attrs, &self.id.owner);
-        gather.finish();
-        self.mm.count(Event::CowCopied, 1);
-        // A private page was counted before.
-        if kind != Kind::Anon {
-            let mut gone = Zap::default();
-            gone.add(kind, 1);
-            self.rss.sub(self.vma, &gone);
-            self.rss.add_anon(1);
-        }
-        Ok(pfn)
-    }
-
-    fn is_huge_zero(&self, leaf: &Leaf) -> bool {
-        self.mm.frames().head(leaf.pfn) == self.mm.huge_zero_page()
-    }
-}
-
-/// Flushes before a new frame comes: with the old one in its TLB, another CPU would not see what is
-/// written to the new one. On arm64 also break-before-make.
-#[inline(always)]
-pub(super) fn break_first<M: Machine>(gather: &mut Gather<'_, M>) {
-    if !mutant::on(Mutant::CopyWithoutFlush) {
-        gather.flush();
     }
 }

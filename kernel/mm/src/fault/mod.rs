@@ -6,6 +6,7 @@ mod beside;
 mod beside_huge;
 mod claim;
 mod copy_ahead;
+mod copying;
 mod cow;
 mod file;
 mod file_large;

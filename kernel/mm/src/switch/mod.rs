@@ -191,10 +191,18 @@ questions! {
     seq_add = Seq;
     /// [`Switch::Zap`]: in runs of one folio.
     zap_batch = Zap;
-    /// [`Switch::Cow`]: what surrounds the page, too.
+    /// [`Switch::Cow`]: what surrounds the page, too, be it at once or as writes go on.
     cow_around = Cow;
     /// [`Switch::Reuse`]: all of the folio.
     reuse_around = Reuse;
+}
+
+impl Switches {
+    /// [`Switch::Cow`]: what surrounds the page only where writes came through what is beside it.
+    #[inline]
+    pub fn cow_grows(&self) -> bool {
+        self.get(Switch::Cow) == 2
+    }
 }
 
 #[cfg(test)]

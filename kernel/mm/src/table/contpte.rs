@@ -83,7 +83,7 @@ const fn bytes<M: Machine>() -> u64 {
 
 /// Indices of the block around an entry.
 #[inline]
-fn block<M: Machine>(index: usize) -> Range<usize> {
+pub(super) fn block<M: Machine>(index: usize) -> Range<usize> {
     let first = index & !(span::<M>() - 1);
     first..first + span::<M>()
 }

@@ -1,10 +1,10 @@
 //! Copy-on-write entries; `fault::cow` decides. A reused folio becomes writable as far as this
 //! table and the VMA map it; the mapped part of a shared one is replaced in one block.
 
-use super::node::{Present, frames};
+use super::node::{Node, Present, PteTable, frames};
 use super::{Change, Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Asid, Attrs, Level, Machine, PhysMem, PteFormat, Settled, Tlb};
+use crate::arch::{Asid, Attrs, Entry, Level, Machine, PhysMem, PteFormat, Settled, Tlb};
 use crate::frame::Block;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -124,6 +124,84 @@ impl<M: Machine> Cursor<'_, M> {
                         && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED | Attrs::UFFD_WP)
                         && self.alike_and_used(index, raw, pages)
                 })
+    }
+
+    /// Whether the page beside this one, outside of its pair, is writable; or lies in another
+    /// table, which is not looked at. Where it is not, [`Self::written_beside`] is false for each
+    /// block that writes in order have reached.
+    #[inline]
+    pub fn may_be_beside_written(&self) -> bool {
+        let (table, index) = (self.node.ptes(), Level::Pte.index(self.va));
+        let beside = match index % 2 {
+            0 => index.checked_sub(1),
+            _ => (index + 1 < 1 << PMD_ORDER.0).then_some(index + 1),
+        };
+        beside.is_none_or(|beside| {
+            let raw = table.mem().load(table.frame, beside);
+            raw != 0 && M::Pte::writable(raw) == raw
+        })
+    }
+
+    /// Whether the `pages` pages directly before the block around the page, or those behind it, lie
+    /// in `area` and were all written, by entries of this table or of one beside it under the same
+    /// PMD table. A hint: another CPU may change those of the other table. A folded block is
+    /// written as a whole.
+    pub fn written_beside(&self, block: VirtRange, pages: u64, area: VirtRange) -> bool {
+        let len = pages * PAGE_SIZE;
+        let before = VirtRange::new(VirtAddr(block.start.0.saturating_sub(len)), block.start);
+        let behind = VirtRange::new(block.end, block.end + len);
+        // The nearest page first: it tells most.
+        let last = pages as usize - 1;
+        self.are_written(before, area, (0..=last).rev()) || self.are_written(behind, area, 0..=last)
+    }
+
+    fn are_written(
+        &self,
+        range: VirtRange,
+        area: VirtRange,
+        mut pages: impl Iterator<Item = usize>,
+    ) -> bool {
+        let Some(table) = self
+            .ptes_beside(range.start)
+            .filter(|_| area.covers(&range))
+        else {
+            return false;
+        };
+        let first = Level::Pte.index(range.start);
+        // The folded block that was looked at last, which is written as a whole.
+        let mut known = 0..0;
+        pages.all(|page| {
+            let index = first + page;
+            if known.contains(&index) {
+                return true;
+            }
+            let Some(Present { attrs, .. }) = table.present(index) else {
+                return false;
+            };
+            if contpte::folded::<M>(attrs) {
+                known = contpte::block::<M>(index);
+            }
+            attrs.contains(Attrs::WRITE) && table.seen(index, attrs).contains(Attrs::DIRTY)
+        })
+    }
+
+    /// The PTE table of an address in this table or in one under the same PMD table.
+    fn ptes_beside(&self, va: VirtAddr) -> Option<PteTable<'_, M>> {
+        let (table, tables) = (Level::Pmd.bytes(), Level::Pud.bytes());
+        if va.align_down(table) == self.va.align_down(table) {
+            return Some(self.node.ptes());
+        }
+        let pmd = Node {
+            frame: self.above,
+            level: Level::Pmd,
+            ..self.node
+        };
+        match pmd.entry(Level::Pmd.index(va)) {
+            Entry::Table(frame) if va.align_down(tables) == self.va.align_down(tables) => {
+                Some(PteTable::new(self.mm(), frame))
+            }
+            _ => None,
+        }
     }
 
     /// Whether the `pages` PTEs at `index`, whose first is `raw`, are a run with ACCESSED set in

@@ -5,22 +5,38 @@ use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Result, call, file};
 
-/// A way to write to each page of a region, and what it holds then.
+/// A way to write to pages of a region, and what it holds then.
 pub struct Write {
     act: fn(&Region) -> Result<()>,
     check: fn(&Region) -> Result<()>,
+    /// One of so many pages is written.
+    step: usize,
 }
 
 /// All of it.
 pub const FILL: Write = Write {
     act: Region::fill,
     check: Region::check_filled,
+    step: 1,
 };
 /// One byte.
 pub const DOT: Write = Write {
     act: Region::dot,
     check: Region::check_dotted,
+    step: 1,
 };
+/// One byte of each 64 kB.
+pub const OF_64K: Write = sparse::<16>();
+/// One byte of each 2 MiB.
+pub const OF_2M: Write = sparse::<512>();
+
+const fn sparse<const STEP: usize>() -> Write {
+    Write {
+        act: |region| region.dot_one_of(STEP),
+        check: |region| region.check_one_of(STEP),
+        step: STEP,
+    }
+}
 
 /// A region whose pages are all there, mapped as the meter wants them.
 pub fn populated(meter: &Meter, pages: usize) -> Result<Region> {
@@ -134,7 +150,7 @@ fn forked(meter: &mut Meter, region: &Region) -> Result<Sample> {
     Ok(sample)
 }
 
-/// A write to each page while a child lives that has the same pages; the child keeps its contents.
+/// Writes to pages while a child lives that has the same ones; the child keeps its contents.
 pub fn cow(meter: &mut Meter, write: Write) -> Result<Sample> {
     let region = populated(meter, meter.pages)?;
     let pipes = Pipes::new()?;
@@ -146,7 +162,8 @@ pub fn cow(meter: &mut Meter, write: Write) -> Result<Sample> {
             .unwrap_or(wrong("a child went on")));
     }
     pipes.wait_for_child()?;
-    let sample = meter.timed(meter.pages, || (write.act)(&region))?;
+    let written = meter.pages.div_ceil(write.step);
+    let sample = meter.timed(written, || (write.act)(&region))?;
     (write.check)(&region)?;
     pipes.end_child(pid)?;
     (write.check)(&region)?;

@@ -74,6 +74,13 @@ impl Region {
         Ok(())
     }
 
+    /// Writes one byte of each `step`-th page.
+    pub fn dot_one_of(&self, step: usize) -> Result<()> {
+        let pages = (0..self.pages).step_by(step).map(|n| self.page(n));
+        pages.for_each(|at| mem::store_bytes(at, at + PAGE, DOT));
+        Ok(())
+    }
+
     /// Calls mprotect for one page of each 2 MiB.
     #[inline(never)]
     pub fn protect_one_of_each(&self, prot: i32) -> Result<()> {
@@ -127,6 +134,18 @@ impl Region {
     /// As [`Region::dot`] left it after a touch.
     pub fn check_dotted(&self) -> Result<()> {
         self.check(|n| self.mark(n) | u64::from(DOT), |_| 0)
+    }
+
+    /// As [`Region::dot_one_of`] left it after a touch.
+    pub fn check_one_of(&self, step: usize) -> Result<()> {
+        let dot = |n: usize| {
+            if n.is_multiple_of(step) {
+                u64::from(DOT)
+            } else {
+                0
+            }
+        };
+        self.check(|n| self.mark(n) | dot(n), |_| 0)
     }
 
     /// Nothing is mapped here.

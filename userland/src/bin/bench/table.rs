@@ -1,6 +1,6 @@
 //! The operations by name, and what each needs of a machine.
 use crate::meter::{Meter, Sample};
-use crate::ops::{self, DOT, FILL};
+use crate::ops::{self, DOT, FILL, OF_2M, OF_64K};
 use crate::{beside, children, copies, reach, replay, reshape, survivor, vmas};
 use userland::counters::on_quire;
 use userland::sys::Result;
@@ -36,7 +36,7 @@ pub struct Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 30] = [
+pub const OPS: [Op; 32] = [
     op("fault", "the first write to each page", |m| {
         one(ops::fault(m, m.pages))
     }),
@@ -140,6 +140,18 @@ pub const OPS: [Op; 30] = [
     )
     .mapped()
     .on_request(),
+    op(
+        "cow-64k",
+        "one byte of each 64 kB while a child lives, for each page written",
+        |m| one(ops::cow(m, OF_64K)),
+    )
+    .mapped(),
+    op(
+        "cow-2m",
+        "one byte of each 2 MiB while a child lives, for each page written",
+        |m| one(ops::cow(m, OF_2M)),
+    )
+    .mapped(),
     op("fork1g", "the fork call in the parent, of 1 GiB", |m| {
         one(ops::fork(m, MANY))
     })

@@ -25,6 +25,8 @@ tests! {
     what_is_copied_grows_with_what_is_written
     a_whole_table_is_copied_where_memory_is_plenty
     what_was_copied_and_not_written_is_no_reason
+    populate_copies_as_writes_in_order_do
+    what_may_not_be_copied_leaves_smaller_blocks
 }
 
 const BLOCK: u64 = 16;
@@ -222,4 +224,30 @@ fn what_was_copied_and_not_written_is_no_reason<F: PteFormat>(w: &World<F>) {
     let (s, child) = with_child(w, 9, 512);
     let each = copies(w, (&s, &child), [0, 1, 2, 3, 4, 8, 16, 32, 64].into_iter());
     assert_eq!(each, [1, 1, 2, 0, 4, 1, 1, 1, 1]);
+}
+
+fn populate_copies_as_writes_in_order_do<F: PteFormat>(w: &World<F>) {
+    for order in [4, 5] {
+        let (s, child) = with_child(w, order, 64);
+        let copied = w.mm.event("cow_copied").unwrap();
+        let len = 64 * PAGE_SIZE;
+        child.advise(AT, len, Advice::PopulateWrite).unwrap();
+        w.check(&[&s, &child], &[]);
+        // 1, 1, 2, 4, 8, and what is left by 16 or 32.
+        let expected = if order == 4 { 8 } else { 7 };
+        assert_eq!(w.mm.event("cow_copied").unwrap() - copied, expected);
+    }
+}
+
+fn what_may_not_be_copied_leaves_smaller_blocks<F: PteFormat>(w: &World<F>) {
+    w.mm.switches().set(Switch::Contpte, 0);
+    // The area ends within a block of 16, and page 14 of another is absent.
+    let (s, child) = with_child(w, 0, 28);
+    for space in [&s, &child] {
+        space.unmap(page(28), PAGE_SIZE).unwrap();
+        space.dont_need(page(14), PAGE_SIZE).unwrap();
+    }
+    let each = copies(w, (&s, &child), (0..28).filter(|n| *n != 14));
+    let copied: Vec<u64> = each.into_iter().filter(|n| *n > 0).collect();
+    assert_eq!(copied, [1, 1, 2, 4, 4, 2, 1, 2, 2, 4, 4]);
 }

@@ -63,7 +63,7 @@ events! {
     CowCopied = "cow_copied";
     /// Neighbours of such a page that were copied with it (`cow=around`, `cow=grow`).
     CowAround = "cow_around_pages";
-    /// Such neighbours that were freed without having been written.
+    /// Such neighbours in large folios that were freed without having been written.
     CowWasted = "cow_around_wasted";
     /// Write faults that reused a page without another owner.
     CowReused = "cow_reused";

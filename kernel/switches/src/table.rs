@@ -107,8 +107,8 @@ switches! {
     Split("split") = "per-pte" | "batch", default "batch", set at RunTime, pairs Words;
 
     /// What is copied on a write to a shared page: that page; what surrounds it in its folio, too;
-    /// or that only where writes came through the pages beside it, so that what is copied grows
-    /// with what is written.
+    /// or what surrounds it as far as writes came through the pages beside it, so that what is
+    /// copied grows with what is written.
     Cow("cow") = "page" | "around" | "grow", default "grow", set at RunTime, pairs Words;
 
     /// What becomes writable on a write to a folio that one address space owns alone: one page, or

@@ -54,9 +54,13 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Done> {
         child.kill().context("cannot end it")?;
     }
     let status = child.wait()?;
+    let errors = errors.join().unwrap_or_default();
+    if let Some(why) = sandbox::failed(&errors) {
+        bail!("the sandbox did not start: {why}");
+    }
     Ok(Done {
         lines,
-        errors: errors.join().unwrap_or_default(),
+        errors,
         success: (ended && !sandbox::is_late(status)).then(|| status.success()),
     })
 }

@@ -7,12 +7,16 @@
 use crate::args::SandboxedArgs;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use std::env;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
 
 /// Of virtual memory, for each process.
 const MEMORY: u64 = 4 << 30;
@@ -87,7 +91,7 @@ impl Sandbox {
         writes: &[&Path],
         seconds: u64,
     ) -> Command {
-        let own = env::current_exe().unwrap_or_default();
+        let own = own();
         let mut closed = match self {
             Sandbox::Open => Command::new(own),
             Sandbox::Closed => {
@@ -126,6 +130,30 @@ impl Sandbox {
         }
         closed
     }
+}
+
+/// This program, by a descriptor that all of its processes inherit: its file may be replaced while
+/// it grades.
+fn own() -> PathBuf {
+    static OPEN: OnceLock<Option<File>> = OnceLock::new();
+    let open = || {
+        let file = File::open("/proc/self/exe").ok()?;
+        fcntl_setfd(&file, FdFlags::empty()).ok()?;
+        Some(file)
+    };
+    match OPEN.get_or_init(open) {
+        Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+        None => env::current_exe().unwrap_or_default(),
+    }
+}
+
+/// Why the sandbox itself did not start, if what a command says first is that.
+pub fn failed(errors: &str) -> Option<&str> {
+    let first = errors.lines().next()?;
+    let ours = ["unshare: ", "run.sh: "];
+    ours.iter()
+        .any(|begin| first.starts_with(begin))
+        .then_some(first)
 }
 
 /// Whether a variable of the environment is known inside: what builds depend on.

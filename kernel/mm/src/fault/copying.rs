@@ -11,7 +11,7 @@
 //! ```
 
 use super::resolve::{Fault, Stop};
-use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
@@ -48,8 +48,22 @@ impl<M: Machine> Fault<'_, M> {
     /// Copies more than the page: to one large folio, or to single pages.
     #[inline(never)]
     fn copy_more(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
-        let copied = self.copy_around(cursor, leaf);
+        let Block { kind, order, .. } = self.mm.frames().folio(leaf.pfn);
+        if kind != Kind::Anon {
+            return None;
+        }
+        let copied = self.copy_around(cursor, leaf, order);
         copied.or_else(|| self.copy_singly(cursor))
+    }
+
+    /// Attributes of a copy beside the page: clean, as what was copied and not written is no reason
+    /// to copy more. Of populate, which writes through the whole range, and of the kernel's own
+    /// writes, which leave no mark in an entry, all are dirty.
+    fn attrs_beside(&self) -> Attrs {
+        match self.tried {
+            true => self.attrs() - Attrs::DIRTY,
+            false => self.attrs(),
+        }
     }
 
     /// Copies the naturally aligned block around the page to one folio of that order, which
@@ -58,10 +72,15 @@ impl<M: Machine> Fault<'_, M> {
     /// The order is the largest enabled here whose pages belong to the one folio, are all accessed,
     /// lie beside written ones ([`Self::spreads`]) and are at most 1 in [`PLENTY`] of the free
     /// ones: memory is not wasted where it is short or where writes are sparse, and untouched pages
-    /// are not copied. Copied pages that are never written count as `cow_wasted` when zapped.
-    fn copy_around(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
-        let Block { kind, order, .. } = self.mm.frames().folio(leaf.pfn);
-        if kind != Kind::Anon || order == Order(0) || !self.mm.switches().cow_around() {
+    /// are not copied. Copied pages that are never written count as `cow_around_wasted` when
+    /// zapped.
+    fn copy_around(
+        &mut self,
+        cursor: &mut Cursor<'_, M>,
+        leaf: &Leaf,
+        order: Order,
+    ) -> Option<Pfn> {
+        if order == Order(0) || !self.mm.switches().cow_around() {
             return None;
         }
         let mut orders = self.orders();
@@ -86,8 +105,8 @@ impl<M: Machine> Fault<'_, M> {
         let mut gather = Gather::new(self.mm, self.id);
         cursor.edit(&mut gather).take_block(leaf, order);
         break_first(&mut gather);
-        // The pending write makes its page dirty.
-        cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
+        // A pending write makes its page dirty.
+        cursor.install_copy(folio, order, self.attrs_beside(), &self.id.owner);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
         self.mm.count(Event::CowAround, order.pages() - 1);
@@ -96,45 +115,45 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Copies the pages of the naturally aligned block around the page to single pages, where a
     /// large folio is not to be had: one fault and one flush for all. `None` if only the page is to
-    /// be copied. The order grows as in [`Self::copy_around`], up to [`RUN`].
+    /// be copied. The block grows as in [`Self::copy_around`], up to [`RUN`], and is the largest of
+    /// which each page may be copied.
     fn copy_singly(&mut self, cursor: &mut Cursor<'_, M>) -> Option<Pfn> {
         if !self.mm.switches().cow_grows() {
             return None;
         }
+        let here = self.va;
         let orders = (1..=RUN.0).map(Order);
-        let order = orders
+        let most = orders
             .take_while(|order| self.spreads(cursor, *order))
             .last()?;
-        let range = block(self.va, order);
-        let pages = (range.start.0..range.end.0)
-            .step_by(PAGE_SIZE as usize)
-            .map(VirtAddr);
-        let here = self.va;
-        let copies = self.copies(cursor, pages.clone());
+        let found = (1..=most.0).rev().find_map(|order| {
+            let range = block(here, Order(order));
+            self.copies(cursor, range).map(|copies| (range, copies))
+        });
         cursor.move_in_table(here);
-        let copies = copies?;
+        let (range, copies) = found?;
+        let pages = pages_of(range);
         let mut gather = Gather::new(self.mm, self.id);
         for va in pages.clone() {
             cursor.move_in_table(va);
             cursor.edit(&mut gather).take();
         }
         break_first(&mut gather);
-        let attrs = self.attrs();
-        let (clean, mut written) = (attrs - Attrs::DIRTY, None);
+        let (attrs, beside, mut written) = (self.attrs(), self.attrs_beside(), None);
         for (va, folio) in pages.zip(copies) {
             cursor.move_in_table(va);
             let attrs = if va == here {
                 written = Some(folio.pfn());
                 attrs
             } else {
-                clean
+                beside
             };
             cursor.install_anon(folio, attrs, &self.id.owner);
         }
         cursor.move_in_table(here);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
-        self.mm.count(Event::CowAround, order.pages() - 1);
+        self.mm.count(Event::CowAround, range.pages() - 1);
         written
     }
 
@@ -143,15 +162,12 @@ impl<M: Machine> Fault<'_, M> {
     fn copies(
         &self,
         cursor: &mut Cursor<'_, M>,
-        pages: impl Iterator<Item = VirtAddr> + Clone,
+        range: VirtRange,
     ) -> Option<ArrayVec<Folio, RUN_PAGES>> {
         let mut from = ArrayVec::<Pfn, RUN_PAGES>::new();
-        for va in pages {
+        for va in pages_of(range) {
             cursor.move_in_table(va);
-            from.push(
-                self.shared_page(cursor)
-                    .filter(|_| self.vma.range.contains(va))?,
-            );
+            from.push(self.shared_page(cursor)?);
         }
         let frames = from.len() as u64 * PLENTY;
         if !self.mm.allocator().has_free_frames(frames) {
@@ -181,9 +197,11 @@ impl<M: Machine> Fault<'_, M> {
         let is_plain = folio.kind == Kind::Anon
             && leaf.attrs.contains(Attrs::ACCESSED)
             && !leaf.attrs.intersects(stays);
+        let frame = self.mm.frames().get(leaf.pfn);
         let is_shared = || {
             !self.mm.owns_block(&self.id.owner, &leaf, &folio)
                 && !self.mm.any_long_term(leaf.pfn, 1)
+                && !frame.is_hwpoison()
         };
         (is_plain && is_shared()).then_some(leaf.pfn)
     }
@@ -194,12 +212,12 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     /// Whether writes are dense enough around the page that the block of 2^`order` pages is copied:
-    /// with `cow=grow`, where half as many pages directly before it, or behind it, were written. So
-    /// a write copies at most twice what was written beside it, and one that is alone its page.
+    /// with `cow=grow`, where half as many pages directly before it, or behind it, were written, be
+    /// it before the fork, if they are this space's alone by now.
     fn spreads(&self, cursor: &Cursor<'_, M>, order: Order) -> bool {
-        let half = order.pages() / 2;
+        let (block, half) = (block(self.va, order), order.pages() / 2);
         !self.mm.switches().cow_grows()
-            || cursor.written_beside(block(self.va, order), half, self.vma.range)
+            || self.vma.range.covers(&block) && cursor.written_beside(block, half, self.vma.range)
     }
 
     fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, OutOfMemory> {
@@ -229,6 +247,11 @@ impl<M: Machine> Fault<'_, M> {
     fn is_huge_zero(&self, leaf: &Leaf) -> bool {
         self.mm.frames().head(leaf.pfn) == self.mm.huge_zero_page()
     }
+}
+
+fn pages_of(range: VirtRange) -> impl Iterator<Item = VirtAddr> + Clone {
+    let pages = range.start.0..range.end.0;
+    pages.step_by(PAGE_SIZE as usize).map(VirtAddr)
 }
 
 /// Flushes before a new frame comes: with the old one in its TLB, another CPU would not see what is

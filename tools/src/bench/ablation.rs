@@ -36,10 +36,11 @@ macro_rules! stage {
     };
 }
 
-/// This kernel's own: a fork that shares tables would leave the account out of the comparison.
+/// This kernel's own: a fork that shares tables would leave the account out of the comparison, and
+/// copies of whole folios show it best.
 macro_rules! own {
     ($words:literal) => {
-        concat!($words, " fork=batch")
+        concat!("fork=batch cow=around ", $words)
     };
 }
 
@@ -105,8 +106,8 @@ pub const SETTINGS: &[Setting] = &[
         "refs=per-pte",
         own!("account=digits refs=per-pte rmap=per-pte"),
     ),
-    ("fork=per-pte", "fork=per-pte"),
-    ("fork=share", "fork=share"),
+    ("fork=per-pte", own!("fork=per-pte")),
+    ("fork=share", own!("fork=share")),
     ("zap=per-pte", own!("zap=per-pte")),
     ("split=per-pte", own!("split=per-pte")),
     ("cow=page", own!("cow=page")),

@@ -2,6 +2,7 @@
 use super::super::{Job, console};
 use super::LIMIT;
 use crate::arch::Arch;
+use crate::bench::cells::{Cell, Cells};
 use crate::bench::{self, golden, plan::BASELINE};
 use crate::build::Built;
 use crate::compare;
@@ -190,16 +191,13 @@ fn golden_counts(arch: Arch, built: &Built, op: &str) -> Result<Outcome> {
 /// takes a table apart the dearest; a copy is made of each page that is written, and of none that
 /// is not.
 fn snapshot(arch: Arch, built: &Built) -> Result<Outcome> {
-    let cells = bench::measure(arch, built, "", "snapshot --table 16 --size 4")?;
-    let line = |fork: &str| {
-        let found = cells
-            .iter()
-            .find(|(key, _)| key.op == format!("snapshot={fork}/16"));
-        found
-            .map(|(_, cell)| cell)
-            .with_context(|| format!("no snapshot by fork={fork}"))
-    };
-    let (each, batch, share) = (line("per-pte")?, line("batch")?, line("share")?);
+    let program = "snapshot --table 16 --size 4";
+    let cells = bench::measure(arch, built, "cow=page", program)?;
+    let (each, batch, share) = (
+        saved_by(&cells, "per-pte")?,
+        saved_by(&cells, "batch")?,
+        saved_by(&cells, "share")?,
+    );
     ensure!(
         share.figure < batch.figure.min(each.figure) / 2.0,
         "fork takes {}, {} and {} instructions",
@@ -221,7 +219,23 @@ fn snapshot(arch: Arch, built: &Built) -> Result<Outcome> {
             "{faults} faults, {copied} pages copied"
         );
     }
+    // Writes at random seldom lie beside others.
+    let cells = bench::measure(arch, built, "cow=grow", program)?;
+    let grows = saved_by(&cells, "batch")?.counter("pages_copied");
+    let written = batch.counter("pages_copied");
+    ensure!(
+        (written..written + written / 4).contains(&grows),
+        "{grows} pages copied, of {written} that are written"
+    );
     Ok(Outcome::Passed)
+}
+
+/// The snapshot with this way of fork.
+fn saved_by<'a>(cells: &'a Cells, fork: &str) -> Result<&'a Cell> {
+    let name = format!("snapshot={fork}/16");
+    let mut found = cells.iter().filter(|(key, _)| key.op == name);
+    let cell = found.next().map(|(_, cell)| cell);
+    cell.with_context(|| format!("no snapshot by fork={fork}"))
 }
 
 /// Large folios make fewer faults, whose cost falls in all, and longer ones, up to what a process

@@ -328,11 +328,12 @@ fn rusage_counts_faults() -> Outcome {
     );
     check!(after.max_rss_kb >= 400);
     let before = proc::rusage(libc::RUSAGE_CHILDREN)?.minor_faults;
+    // Apart from each other: a kernel may copy more than a page where writes go on.
     in_child(|| {
-        (0..100).for_each(|n| store(at + n * PAGE, 2));
+        (0..100).step_by(2).for_each(|n| store(at + n * PAGE, 2));
         Ok(0)
     })?;
-    check!(proc::rusage(libc::RUSAGE_CHILDREN)?.minor_faults >= before + 100);
+    check!(proc::rusage(libc::RUSAGE_CHILDREN)?.minor_faults >= before + 50);
     check_err!(proc::rusage(77), EINVAL);
     Ok(())
 }

@@ -71,6 +71,11 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// What each error begins with on standard error.
+pub fn name_of_errors() -> impl std::fmt::Display {
+    console::style("run.sh:").red().bold().for_stderr()
+}
+
 /// Runs the command line's command and returns the exit status.
 pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {

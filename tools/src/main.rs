@@ -6,8 +6,7 @@ fn main() -> ExitCode {
     match tools::dispatch(cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            let name = console::style("run.sh:").red().bold().for_stderr();
-            eprintln!("{name} {error:#}");
+            eprintln!("{} {error:#}", tools::name_of_errors());
             ExitCode::from(if error.is::<tools::UsageError>() {
                 2
             } else {

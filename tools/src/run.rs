@@ -157,7 +157,7 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     {
         let (rows, columns) = (size.ws_row, size.ws_col);
         words = format!("quire.window={rows}x{columns} {words}");
-        words.truncate(words.trim_end().len());
+        words = words.trim_end().to_owned();
     }
     if args.icount && !has_input()? {
         // Even "end of input" would arrive at a moment of the host's choosing.

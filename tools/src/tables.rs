@@ -21,11 +21,19 @@ fn page(name: &str, tables: &[(&str, String)]) {
         let place = format!("{name} has no {BEGIN}{source}");
         new = with_table(&new, source, table).expect(&place);
     }
+    keep(&path, &old, &new);
+}
+
+/// Writes a file of docs/, or compares it with what would be written.
+fn keep(path: &Path, old: &str, new: &str) {
     if std::env::var_os("WRITE_DOCS").is_some() {
-        fs::write(&path, new).expect("the page can be written");
+        fs::write(path, new).expect("the page can be written");
     } else {
-        let how = "write it with WRITE_DOCS=1 cargo test -p tools tables::";
-        assert!(old == new, "docs/{name} is not what its tables say: {how}");
+        let (name, how) = (
+            path.display(),
+            "write it with WRITE_DOCS=1 cargo test -p tools tables::",
+        );
+        assert!(old == new, "{name} is not what its tables say: {how}");
     }
 }
 
@@ -84,16 +92,8 @@ fn plot_of_the_comparison() {
     let page = fs::read_to_string(docs.join("compare.md")).unwrap();
     let svg = crate::report::summary(&page).unwrap();
     let file = docs.join("compare.svg");
-    if std::env::var_os("WRITE_DOCS").is_some() {
-        fs::write(&file, svg).expect("the plot can be written");
-    } else {
-        let how = "write it with WRITE_DOCS=1 cargo test -p tools tables::";
-        let old = fs::read_to_string(&file).unwrap_or_default();
-        assert!(
-            old == svg,
-            "docs/compare.svg is not what docs/compare.md says: {how}"
-        );
-    }
+    let old = fs::read_to_string(&file).unwrap_or_default();
+    keep(&file, &old, &svg);
 }
 
 /// Levels of tests.

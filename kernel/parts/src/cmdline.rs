@@ -133,7 +133,9 @@ impl CommandLine {
             // Read by ktest::Plan.
             ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
             ("quire.noinput", None) => self.no_input = true,
-            ("quire.window", Some(size)) if window(size).is_some() => self.window = window(size),
+            ("quire.window", Some(size)) if let Some(size) = window(size) => {
+                self.window = Some(size)
+            }
             ("quire.crash", Some(how)) => self.crash = Some(how.into()),
             ("quire.least_cpu", Some(n)) if n.parse::<usize>().is_ok() => {
                 self.least_cpu = n.parse().unwrap_or(0)

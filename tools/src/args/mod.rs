@@ -149,8 +149,11 @@ pub fn parse() -> Cli {
             error.exit();
         }
         let text = error.render().to_string();
-        let name = console::style("run.sh:").red().bold().for_stderr();
-        eprint!("{name} {}", text.strip_prefix("error: ").unwrap_or(&text));
+        eprint!(
+            "{} {}",
+            crate::name_of_errors(),
+            text.strip_prefix("error: ").unwrap_or(&text)
+        );
         std::process::exit(error.exit_code());
     })
 }

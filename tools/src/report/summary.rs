@@ -9,10 +9,11 @@ const MEAN: &str = "all ten";
 /// Room for names of operations, in CSS pixels.
 const NAMES: u32 = 120;
 /// A page that is an image has no other style.
-const STYLE: &str = "<style>text { font-family: sans-serif } .paper { fill: #fbfaf7 } .f0 { fill: #22252b } .f1 { fill: #0b63b5 } \
-                     .f2 { fill: #c2500a } .f3 { fill: #3f7d2a } @media (prefers-color-scheme: dark) { .paper { fill: #16181c } \
-                     .f0 { fill: #e4e2dc } .f1 { fill: #62acf0 } .f2 { fill: #f2934f } .f3 { fill: #84c46c } }</style>\n\
-                     <rect width=\"100%\" height=\"100%\" class=\"paper\"/>";
+const STYLE: &str = "<style>text { font-family: sans-serif } .paper { fill: #fbfaf7 } \
+    .f0 { fill: #22252b } .f1 { fill: #0b63b5 } .f2 { fill: #c2500a } .f3 { fill: #3f7d2a } \
+    @media (prefers-color-scheme: dark) { .paper { fill: #16181c } \
+    .f0 { fill: #e4e2dc } .f1 { fill: #62acf0 } .f2 { fill: #f2934f } .f3 { fill: #84c46c } }</style>\n\
+    <rect width=\"100%\" height=\"100%\" class=\"paper\"/>";
 
 /// An SVG file from docs/compare.md.
 pub fn summary(page: &str) -> Result<String> {

@@ -127,8 +127,9 @@ impl<M: Machine> Fault<'_, M> {
             .take_while(|order| self.spreads(cursor, *order))
             .last()?;
         let found = (1..=most.0).rev().find_map(|order| {
-            let range = block(here, Order(order));
-            self.copies(cursor, range).map(|copies| (range, copies))
+            let order = Order(order);
+            let copies = self.copies(cursor, order)?;
+            Some((block(here, order), copies))
         });
         cursor.move_in_table(here);
         let (range, copies) = found?;
@@ -157,20 +158,19 @@ impl<M: Machine> Fault<'_, M> {
         written
     }
 
-    /// Copies of pages of the cursor's table; `None` if one of them may not be copied unasked, or
-    /// there is not enough memory.
+    /// Copies of the pages of the block around the page; `None` if one of them may not be copied
+    /// unasked, or there is not enough memory.
     fn copies(
         &self,
         cursor: &mut Cursor<'_, M>,
-        range: VirtRange,
+        order: Order,
     ) -> Option<ArrayVec<Folio, RUN_PAGES>> {
         let mut from = ArrayVec::<Pfn, RUN_PAGES>::new();
-        for va in pages_of(range) {
+        for va in pages_of(block(self.va, order)) {
             cursor.move_in_table(va);
             from.push(self.shared_page(cursor)?);
         }
-        let frames = from.len() as u64 * PLENTY;
-        if !self.mm.allocator().has_free_frames(frames) {
+        if !self.is_plenty(order) {
             return None;
         }
         let mut copies = ArrayVec::new();

@@ -4,7 +4,9 @@
 use super::node::{Node, Present, PteTable, frames};
 use super::{Change, Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Asid, Attrs, Entry, Level, Machine, PhysMem, PteFormat, Settled, Tlb};
+use crate::arch::{
+    Asid, Attrs, Entry, Level, Machine, PhysMem, PteFormat, Settled, TABLE_ENTRIES, Tlb,
+};
 use crate::frame::Block;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -134,7 +136,7 @@ impl<M: Machine> Cursor<'_, M> {
         let (table, index) = (self.node.ptes(), Level::Pte.index(self.va));
         let beside = match index % 2 {
             0 => index.checked_sub(1),
-            _ => (index + 1 < 1 << PMD_ORDER.0).then_some(index + 1),
+            _ => (index + 1 < TABLE_ENTRIES).then_some(index + 1),
         };
         beside.is_none_or(|beside| {
             let raw = table.mem().load(table.frame, beside);

@@ -1,5 +1,7 @@
 //! Work that is done side by side by a few threads.
+use anyhow::{Result, bail};
 use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -36,13 +38,25 @@ pub fn map<T: Sync, R: Send>(jobs: &[T], workers: usize, f: impl Fn(&T) -> R + S
         }
     };
     thread::scope(|scope| {
-        for _ in 0..workers.clamp(1, jobs.len().max(1)) {
-            scope.spawn(work);
+        let workers = 0..workers.clamp(1, jobs.len().max(1));
+        let workers: Vec<_> = workers.map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            // As it is: the scope's own says only that there was one.
+            worker.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
     });
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Work whose panic is an error, which ends nothing else.
+pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref().copied());
+        bail!("panicked: {}", text.unwrap_or("without a text"))
+    })
 }
 
 /// Jobs that some threads put in while others do them: of those that are there, the one that takes
@@ -163,6 +177,21 @@ mod tests {
         assert_eq!(map(&jobs, 3, |n| n * n), squares);
         assert_eq!(map(&jobs, 0, |n| n * n), squares);
         assert!(map(&[], 3, |n: &u32| *n).is_empty());
+    }
+
+    #[test]
+    fn a_panic_is_an_error_with_its_text() {
+        let jobs = [1, 2, 3];
+        let third = |&job: &i32| assert!(job < 3, "job {job}");
+        let error = caught(|| Ok(map(&jobs, 2, third))).unwrap_err();
+        assert_eq!(error.to_string(), "panicked: job 3");
+        let fixed = |(): &()| panic!("no number");
+        let error = caught(|| Ok(map(&[()], 1, fixed))).unwrap_err();
+        assert_eq!(error.to_string(), "panicked: no number");
+        assert_eq!(
+            caught(|| Ok(map(&jobs, 2, |job| job + 1))).unwrap(),
+            [2, 3, 4]
+        );
     }
 
     #[test]

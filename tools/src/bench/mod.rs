@@ -240,7 +240,7 @@ pub fn counted(arch: Arch, mem: &str) -> Machine {
     machine.mem = mem.to_owned();
     machine.icount = true;
     let cpu = match arch {
-        Arch::X86_64 => "max,erms=off,fsrm=off,fzrm=off,vendor=GenuineIntel,family=6,model=85",
+        Arch::X86_64 => "max,erms=off,fsrm=off,vendor=GenuineIntel,family=6,model=85",
         Arch::Aarch64 => "max,pauth=off",
     };
     machine.extra = ["-cpu", cpu].map(str::to_owned).to_vec();

@@ -4,6 +4,7 @@ use super::levels::{self, Selection};
 use super::outcome::{Case, Outcome, Report};
 use super::{changes, reach, settings};
 use crate::args::TestArgs;
+use crate::workers;
 use anyhow::{Result, anyhow};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -84,7 +85,8 @@ impl<'a> Job<'a> {
     pub fn case(&self, name: String, body: impl FnOnce() -> Result<Outcome>) {
         if self.wants(&name) {
             let started = Instant::now();
-            let outcome = body().unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
+            let outcome =
+                workers::caught(body).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
             self.report.add(name, outcome, Some(started.elapsed()));
         }
     }

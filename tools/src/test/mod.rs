@@ -330,7 +330,7 @@ fn run_units(job: &Job<'_>, queue: &Queue<Unit<'_>>) {
             scope.spawn(|| {
                 while let Some(unit) = queue.next() {
                     job.report.begins();
-                    if let Err(error) = (unit.run)() {
+                    if let Err(error) = workers::caught(unit.run) {
                         let why = Outcome::Failed(format!("{error:#}"));
                         job.report.add(format!("{}end", unit.names[0]), why, None);
                     }

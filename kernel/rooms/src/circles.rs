@@ -2,20 +2,30 @@
 //! names of the modules inside it does not count.
 
 use crate::Source;
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each module the modules that it imports; a module is a file.
-type Arrows = BTreeMap<String, BTreeSet<String>>;
-
-/// A circle among the imports of `sources`, each module followed by one that it imports and the
-/// last by the first; `None` when there is none.
-pub fn find(sources: &[Source]) -> Option<Vec<String>> {
+/// The circles among the imports of `sources`: groups of modules of which each imports all others,
+/// directly or through others, with their names in order. A module is a file.
+pub fn all(sources: &[Source]) -> Vec<Vec<String>> {
     let arrows = arrows(sources);
-    let mut search = Search::default();
-    arrows
-        .keys()
-        .find_map(|module| search.from(module, &arrows))
+    let edges = arrows.iter().flat_map(|(module, imported)| {
+        imported
+            .iter()
+            .map(move |imported| (&**module, &**imported))
+    });
+    let graph = DiGraphMap::<&str, ()>::from_edges(edges);
+    let groups = tarjan_scc(&graph)
+        .into_iter()
+        .filter(|group| group.len() > 1);
+    let groups = groups.map(|group| BTreeSet::from_iter(group.into_iter().map(str::to_owned)));
+    let groups: BTreeSet<BTreeSet<String>> = groups.collect();
+    groups.into_iter().map(Vec::from_iter).collect()
 }
+
+/// For each module the modules that it imports.
+type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 fn arrows(sources: &[Source]) -> Arrows {
     let modules: BTreeSet<&[String]> = sources.iter().map(|s| &s.module[..]).collect();
@@ -35,36 +45,6 @@ fn arrows(sources: &[Source]) -> Arrows {
     arrows
 }
 
-/// A search in depth.
-#[derive(Default)]
-struct Search {
-    /// The way from where the search began.
-    way: Vec<String>,
-    /// Modules from which no circle can be reached.
-    done: BTreeSet<String>,
-}
-
-impl Search {
-    fn from(&mut self, module: &str, arrows: &Arrows) -> Option<Vec<String>> {
-        if let Some(at) = self.way.iter().position(|above| above == module) {
-            return Some(self.way[at..].to_vec());
-        }
-        if self.done.contains(module) {
-            return None;
-        }
-        self.way.push(module.to_owned());
-        let next = arrows.get(module).into_iter().flatten();
-        for imported in next {
-            if let Some(circle) = self.from(imported, arrows) {
-                return Some(circle);
-            }
-        }
-        self.way.pop();
-        self.done.insert(module.to_owned());
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_through_three() {
+    fn circles_through_two_and_through_four() {
         let mut sources = vec![
             source("m::a", "use super::b::item;\nuse crate::d;"),
             source("m::b", "sym super::c::handler"),
@@ -88,9 +68,13 @@ mod tests {
             source("m::e", "use crate::m::d::x;"),
             source("d", "fn f() { super::d::itself() }"),
         ];
-        assert_eq!(find(&sources), None);
+        assert!(all(&sources).is_empty());
         sources.push(source("m::e", "use super::a;"));
         let circle = ["m::a", "m::b", "m::c", "m::e"].map(String::from);
-        assert_eq!(find(&sources), Some(circle.to_vec()));
+        assert_eq!(all(&sources), [circle.to_vec()]);
+        sources.push(source("d", "use crate::f;"));
+        sources.push(source("f", "use crate::d;"));
+        let other = ["d", "f"].map(String::from);
+        assert_eq!(all(&sources), [other.to_vec(), circle.to_vec()]);
     }
 }

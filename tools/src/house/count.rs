@@ -1,9 +1,11 @@
 //! Counts of source code. Code that a macro generates is not counted.
 use super::source::{Source, attributes, is_test};
+use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    FnArg, ImplItemFn, Item, ItemFn, Pat, PatTupleStruct, Signature, TraitItemFn, Type, TypeTuple,
+    Attribute, FnArg, ImplItemFn, Item, ItemFn, Meta, Pat, PatTupleStruct, Signature, TraitItemFn,
+    Type, TypeTuple,
 };
 
 /// A file of more lines than this, tests left out, is a large one.
@@ -30,6 +32,12 @@ pub struct Found {
     pub large: Vec<At>,
     /// Lines of the largest function from `fn` to its brace, and the function.
     pub largest: (usize, At),
+    /// Functions that are inlined wherever they are called: fast paths.
+    pub inlined: Vec<At>,
+    /// Those of them without documentation.
+    pub undocumented: Vec<At>,
+    /// Names of functions that unmap: that have the word `zap` or `unmap`.
+    pub unmapping: BTreeSet<String>,
 }
 
 /// Counts in all of `sources`.
@@ -79,8 +87,18 @@ impl Visitor<'_> {
     }
 
     /// A function with a body, which is `block`.
-    fn body(&mut self, signature: &Signature, block: &syn::Block) {
+    fn body(&mut self, attributes: &[Attribute], signature: &Signature, block: &syn::Block) {
         let at = self.at(signature);
+        let name = signature.ident.to_string();
+        if name.split('_').any(|word| ["zap", "unmap"].contains(&word)) {
+            self.found.unmapping.insert(name);
+        }
+        if attributes.iter().any(is_inline_always) {
+            self.found.inlined.push(at.clone());
+            if !attributes.iter().any(|one| one.path().is_ident("doc")) {
+                self.found.undocumented.push(at.clone());
+            }
+        }
         let lines = block.span().end().line + 1 - signature.fn_token.span().start().line;
         if lines > self.found.largest.0 {
             self.found.largest = (lines, at.clone());
@@ -101,22 +119,29 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
     }
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         self.signature(&item.sig);
-        self.body(&item.sig, &item.block);
+        self.body(&item.attrs, &item.sig, &item.block);
         visit::visit_item_fn(self, item);
     }
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
         if !is_test(&item.attrs) {
             self.signature(&item.sig);
-            self.body(&item.sig, &item.block);
+            self.body(&item.attrs, &item.sig, &item.block);
             visit::visit_impl_item_fn(self, item);
         }
     }
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
         self.signature(&item.sig);
         if let Some(block) = &item.default {
-            self.body(&item.sig, block);
+            self.body(&item.attrs, &item.sig, block);
         }
         visit::visit_trait_item_fn(self, item);
+    }
+}
+
+fn is_inline_always(attribute: &Attribute) -> bool {
+    match &attribute.meta {
+        Meta::List(list) => list.path.is_ident("inline") && list.tokens.to_string() == "always",
+        _ => false,
     }
 }
 
@@ -176,9 +201,12 @@ fn zap<M: Machine>(mm: &Mm<M>, gather: &mut Gather<'_, M>, at: (Pfn, usize)) {
     if let Entry::Table(child) = entry::read(mm, at) { descend(child) }
 }
 impl<M> Cursor<'_, M> {
+    #[inline(always)]
     fn look(&self, mm: &frame::Mm<M>, (low, high): Pair, unit: ()) -> bool {
         matches!(self.read(), Entry::Shared(_)) || if let Entry::Shared(_) = x { true } else { false }
     }
+    /// All entries.
+    #[inline(always)]
     fn all(&self, f: &mut dyn FnMut(&[(Pfn, u8)]), owned: Mm<M>, gather: &Gather<M>) {
         match e { Entry::Shared(table) => f(table), _ => {} }
     }
@@ -194,14 +222,17 @@ mod tests {
     fn parameters_and_descents_without_tests() {
         let source = parse("table/zap.rs", TEXT).unwrap();
         let found = count(&[source]);
-        let (zap, look) = ("table/zap.rs:3 zap", "table/zap.rs:7 look");
-        let (all, walk) = ("table/zap.rs:10 all", "table/zap.rs:14 walk");
+        let (zap, look) = ("table/zap.rs:3 zap", "table/zap.rs:8 look");
+        let (all, walk) = ("table/zap.rs:13 all", "table/zap.rs:17 walk");
         assert_eq!(found.mm, [zap, look, walk]);
         assert_eq!(found.gather, [zap]);
         assert_eq!(found.tuples, [zap, look, all]);
         assert_eq!(found.descents, [zap, all]);
-        assert_eq!((found.lines, found.large.len()), (14, 0));
+        assert_eq!((found.lines, found.large.len()), (17, 0));
         assert_eq!(found.largest, (3, zap.to_owned()));
+        assert_eq!(found.inlined, [look, all]);
+        assert_eq!(found.undocumented, [look]);
+        assert_eq!(Vec::from_iter(found.unmapping), ["zap"]);
     }
 
     #[test]

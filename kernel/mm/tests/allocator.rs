@@ -2,7 +2,7 @@
 //! one by one.
 
 use mm::addr::{Order, Pfn, PfnRange};
-use mm::frame::buddy::MAX_ORDER;
+use mm::frame::meta::MAX_ORDER;
 use mm::frame::zone::Reserve;
 use mm::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind, Mobility};
 use proptest::prelude::*;

@@ -1,7 +1,8 @@
 //! The buddy allocator against a plain model: a map of who has which frame.
 
 use mm::addr::{Order, Pfn, PfnRange};
-use mm::frame::buddy::{Buddy, MAX_ORDER};
+use mm::frame::buddy::Buddy;
+use mm::frame::meta::MAX_ORDER;
 use mm::frame::{FrameMeta, FrameTable, Kind};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

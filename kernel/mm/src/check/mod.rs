@@ -7,7 +7,8 @@ mod references;
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
-use crate::frame::{Block, Kind, buddy};
+use crate::frame::meta::ORDERS;
+use crate::frame::{Block, Kind};
 use crate::manager::{Mm, SpaceKey};
 use crate::object::Object;
 use crate::own::{MmId, Owner};
@@ -39,7 +40,7 @@ struct Tally<'a, M: Machine> {
     /// Those that objects say map them.
     said: BTreeSet<SpaceKey>,
     /// Huge pages that objects have reserved, by their order.
-    claims: [u64; buddy::ORDERS],
+    claims: [u64; ORDERS],
     /// Promised pages that are no pages of objects.
     charged: u64,
     /// Whether these are all objects.
@@ -73,7 +74,7 @@ pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
         objects: BTreeSet::new(),
         keys: BTreeSet::new(),
         said: BTreeSet::new(),
-        claims: [0; buddy::ORDERS],
+        claims: [0; ORDERS],
         charged: 0,
         all_objects: objects.is_some(),
     };

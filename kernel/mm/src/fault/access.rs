@@ -1,6 +1,7 @@
 //! Access to another address space's memory through its page tables (exec's setup, /proc/PID/mem).
 
-use super::resolve::{Request, resolve};
+use super::request::Request;
+use super::resolve::resolve;
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
 use crate::arch::{Machine, PhysMem};

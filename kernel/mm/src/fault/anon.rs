@@ -1,7 +1,7 @@
 //! First touch of anonymous memory: the choice of the folio.
 
 use super::Access;
-use super::resolve::{Fault, Stop};
+use super::request::{Fault, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Level, Machine};
 use crate::manager::OutOfMemory;

@@ -19,7 +19,7 @@ use super::Access;
 use super::cow::reuse_single;
 use super::fresh::{fill, zeroed};
 use super::keys::may_try;
-use super::resolve::{Fault, Stop, attrs};
+use super::request::{Fault, Stop, attrs};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr};
 use crate::arch::{Level, Machine};
 use crate::folio::Folio;

@@ -3,7 +3,7 @@
 
 use super::Access;
 use super::fresh::{fill, zeroed};
-use super::resolve::attrs;
+use super::request::attrs;
 use crate::arch::{Level, Machine};
 use crate::space::{Reading, Rss};
 use crate::table::Cursor;

@@ -4,7 +4,7 @@
 use super::Access;
 use super::beside::only_entries;
 use super::copying::break_first;
-use super::resolve::attrs;
+use super::request::attrs;
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;

@@ -10,7 +10,7 @@
 //!   16 pages, to single ones. A write that is alone copies its page.
 //! ```
 
-use super::resolve::{Fault, Stop};
+use super::request::{Fault, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;

@@ -1,6 +1,6 @@
 //! Copy-on-write: the only decision between copy and reuse. How is copied: [`super::copying`].
 
-use super::resolve::{Fault, Reach, Stop};
+use super::request::{Fault, Reach, Stop};
 use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine};
 use crate::manager::{OutOfMemory, SpaceId};

@@ -1,7 +1,7 @@
 //! First touch of a page of an object.
 
 use super::huge::Filled;
-use super::resolve::{Fault, Stop};
+use super::request::{Fault, Stop, absent};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
@@ -16,15 +16,6 @@ use alloc::sync::Arc;
 
 /// Fault-around window: 16 pages (Linux: fault_around_bytes).
 const AROUND: Order = Order(4);
-
-/// Why an object has no page at `index`.
-#[cold]
-pub(super) fn absent<M: Machine>(object: &Object<M>, index: u64) -> Resolution {
-    match object.cannot_map(index) {
-        true => Resolution::Poisoned(object.huge_order().unwrap_or_default()),
-        false => Resolution::Bus,
-    }
-}
 
 impl<M: Machine> Fault<'_, M> {
     /// Maps the object's page, or a copy for a private write.

@@ -1,6 +1,6 @@
 //! Large folios of objects in shared mappings: the order of a new one, and how one is mapped.
 
-use super::resolve::{Fault, Stop};
+use super::request::{Fault, Stop};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Level, Machine};
 use crate::folio::Folio;

@@ -8,7 +8,7 @@
 //! ```
 
 use super::Resolution;
-use super::resolve::{Attempt, Request, attrs};
+use super::request::{Attempt, Request, Wants, attrs};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
@@ -16,18 +16,8 @@ use crate::manager::{Mm, OutOfMemory, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::space::{Inner, Locked, gathered};
 use crate::stat::Event;
-use crate::table::{Cursor, Spot};
+use crate::table::Cursor;
 use crate::thp::{PMD_ORDER, Stat};
-use crate::vma::Slot;
-
-/// A folio that a fault needs, and its place.
-pub(super) struct Wants {
-    pub order: Order,
-    /// The page's VMA.
-    pub slot: Slot,
-    /// The page and its lowest existing table.
-    pub spot: Spot,
-}
 
 /// Reason for not mapping a folio.
 enum Miss {

@@ -1,8 +1,7 @@
 //! Faults on huge pages ([`crate::hugetlb`]). They fill and copy under the lock of the space: a
 //! program with huge pages has few faults.
 
-use super::file::absent;
-use super::resolve::{Fault, Reach, Stop};
+use super::request::{Fault, Reach, Stop, absent};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Machine, PhysMem};

@@ -1,7 +1,7 @@
 //! Protection keys, where hardware does not ask them: in what the kernel does in the place of the
 //! running thread, and for a page that is not there yet.
 
-use super::resolve::allowed;
+use super::request::allowed;
 use super::{Access, Resolution};
 use crate::addr::VirtAddr;
 use crate::arch::{Cpu, Machine, PteFormat};

@@ -3,7 +3,7 @@
 
 use super::beside::only_entries;
 use super::fresh::fill;
-use super::resolve::{Fault, Request, allowed, attrs};
+use super::request::{Fault, Request, allowed, attrs};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine, PteFormat};

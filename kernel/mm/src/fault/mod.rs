@@ -17,6 +17,7 @@ mod keys;
 mod lab;
 mod pin;
 mod populate;
+mod request;
 mod resolve;
 mod stack;
 mod userfault;
@@ -26,7 +27,7 @@ pub(crate) use beside::only_entries;
 pub(crate) use keys::refused_by_key;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
-pub(crate) use resolve::attrs as fresh_attrs;
+pub(crate) use request::attrs as fresh_attrs;
 pub use userfault::{Asked, Question};
 
 /// Kind of the faulting access.

@@ -8,7 +8,8 @@
 //!   `manager::long_term` records.
 
 use super::keys::check_key;
-use super::resolve::{Request, resolve};
+use super::request::Request;
+use super::resolve::resolve;
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};

@@ -1,7 +1,8 @@
 //! Populate: faults ahead of use (MAP_POPULATE, mlock, MADV_POPULATE_*).
 
 use super::keys::refused_by_key;
-use super::resolve::{Request, allowed, resolve};
+use super::request::{Request, allowed};
+use super::resolve::resolve;
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};

@@ -1,58 +1,18 @@
 //! The page fault path: VMA, permission, entry, page.
 
 use super::cow::reuse_single;
-use super::fresh::{Wants, supply, supply_here};
+use super::fresh::{supply, supply_here};
 use super::keys::refused_if_there;
+use super::request::{Attempt, Fault, Reach, Request, Stop, Wants, allowed};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
-use crate::manager::{Mm, SpaceId};
-use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
+use crate::space::{AddressSpace, Inner, Locked, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf};
-use crate::thp::{PMD_ORDER, Permit};
+use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
-use crate::vma::{Prot, Vma, VmaFlags};
-
-/// State of one fault: the page, the access, and the space's parts.
-pub(super) struct Fault<'a, M: Machine> {
-    pub mm: &'a Mm<M>,
-    pub id: &'a SpaceId,
-    pub permit: Permit,
-    pub va: VirtAddr,
-    pub access: Access,
-    /// The access was tried and failed, so even an entry that allows it must be made anew.
-    pub tried: bool,
-    /// The largest folio order allowed.
-    pub most: Order,
-    pub vma: &'a Vma<M>,
-    pub rss: &'a mut Rss,
-}
-
-/// Reason for an attempt without a page.
-pub(super) enum Stop {
-    /// The access is not possible.
-    Failed(Resolution),
-    /// A zeroed folio of this order is needed first.
-    Wants(Order),
-}
-
-impl<E: Into<Resolution>> From<E> for Stop {
-    fn from(why: E) -> Stop {
-        Stop::Failed(why.into())
-    }
-}
-
-/// The entries that become writable with a page.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// Only the page.
-    Page,
-    /// Its folded block, within the VMA.
-    Block,
-    /// All of its folio in this table, within the VMA.
-    Folio,
-}
+use crate::vma::VmaFlags;
 
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault at `addr`, or returns why the access is impossible. Never waits for a
@@ -91,32 +51,6 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// A request for an access.
-#[derive(Clone, Copy)]
-pub(super) struct Request {
-    pub addr: VirtAddr,
-    pub access: Access,
-    /// The access was tried and failed, so even an entry that allows it must be made anew.
-    pub tried: bool,
-    /// Copy a read-only private page all the same; it stays read-only (exec's setup).
-    pub force: bool,
-    /// [`Locked::past_marks`] has looked after the VMA's marks.
-    pub unmarked: bool,
-}
-
-impl Request {
-    /// A request of the kernel, which has not tried the access.
-    pub fn new(addr: VirtAddr, access: Access) -> Self {
-        Request {
-            addr,
-            access,
-            tried: false,
-            force: false,
-            unmarked: false,
-        }
-    }
-}
-
 /// Makes an access possible and returns the page's frame. The lock may be released meanwhile
 /// ([`Locked::turn`]), and is held at the end.
 pub(super) fn resolve<M: Machine>(
@@ -132,14 +66,6 @@ pub(super) fn resolve<M: Machine>(
         Ok(Attempt::Wants(wants)) => supply(locked, request, wants),
         Err(why) => locked.past_marks(request, why),
     }
-}
-
-/// Result of an attempt.
-pub(super) enum Attempt {
-    /// The access is possible; the frame of the page.
-    Mapped(Pfn),
-    /// A folio is needed first.
-    Wants(Wants),
 }
 
 /// Resolves a fault as far as possible without a fresh folio, of order `most` at most. Fails with
@@ -222,15 +148,6 @@ fn attempt_here<M: Machine>(
     }
 }
 
-/// Whether the VMA permits the access. All machines imply read by write and exec.
-pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> bool {
-    match access {
-        Access::Read => !vma.prot.is_none() || force,
-        Access::Write => vma.prot.contains(Prot::WRITE) || force && !vma.shared(),
-        Access::Exec => vma.prot.contains(Prot::EXEC),
-    }
-}
-
 impl<M: Machine> Fault<'_, M> {
     #[inline(never)]
     pub(super) fn at(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
@@ -302,26 +219,5 @@ impl<M: Machine> Fault<'_, M> {
             cursor.edit(&mut gather).add_bits(bits, area);
         }
         gather.finish();
-    }
-
-    /// Attributes of a fresh entry for this access.
-    pub(super) fn attrs(&self) -> Attrs {
-        attrs(self.vma, self.access)
-    }
-}
-
-/// Attributes of a fresh entry for an access: accessed, and if written dirty and writable.
-#[inline(always)]
-pub(crate) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
-    let used = vma.attrs() | Attrs::ACCESSED;
-    let writable = vma.prot.contains(Prot::WRITE);
-    match access {
-        Access::Write if writable => used | Attrs::WRITE | Attrs::DIRTY,
-        Access::Write => used | Attrs::DIRTY,
-        // The first write must fault.
-        _ if vma.flags.contains(VmaFlags::TRACKED) => used | Attrs::TRACKED,
-        // Writes to a shared mapping need no fault.
-        _ if writable && vma.shared() => used | Attrs::WRITE,
-        _ => used,
     }
 }

@@ -1,8 +1,8 @@
 //! Faults in VMAs that a userfaultfd monitors: what is asked, and what needs no answer.
 
-use super::file::absent;
 use super::huge::Filled;
-use super::resolve::{Attempt, Fault, Request, Stop, allowed, attempt, attrs, resolve};
+use super::request::{Attempt, Fault, Request, Stop, absent, allowed, attrs};
+use super::resolve::{attempt, resolve};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine, PteFormat};

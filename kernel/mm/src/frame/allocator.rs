@@ -6,9 +6,8 @@
 //!  free ---- the CPU's list --- full, or memory is tight --- zone
 //! ```
 
-use super::buddy::Pieces;
 use super::meta::Kind;
-use super::pcp::{List, Local, add};
+use super::pcp::{List, Local, Pieces, add};
 use super::table::FrameTable;
 use super::zone::{AllocRequest, Reserve, Zone};
 use crate::addr::{Order, Pfn, PfnRange};

@@ -5,17 +5,12 @@
 //! always movable.
 
 use super::list::FrameList;
-use super::meta::{FrameMeta, Kind};
+use super::meta::{FrameMeta, Kind, MAX_ORDER, ORDERS};
 use super::pageblock::{Mobility, PAGEBLOCK, Pageblocks};
-use super::pcp::BATCH_MAX;
+use super::pcp::Pieces;
 use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
-use arrayvec::ArrayVec;
 
-/// The largest block: 2^18 frames, 1 GiB, what one entry of a PUD table maps.
-pub const MAX_ORDER: Order = Order(18);
-/// How many orders there are.
-pub const ORDERS: usize = MAX_ORDER.0 as usize + 1;
 /// The lists of one mobility.
 #[derive(Clone, Copy)]
 pub(super) struct Lists {
@@ -25,9 +20,6 @@ pub(super) struct Lists {
     /// One bit for each order whose list is not empty.
     pub(super) nonempty: u32,
 }
-
-/// What a CPU's list is refilled with: blocks and their orders.
-pub(super) type Pieces = ArrayVec<(Pfn, Order), BATCH_MAX>;
 
 /// The free lists. A value without a lock: [`super::zone::Zone`] has one around it.
 pub struct Buddy {

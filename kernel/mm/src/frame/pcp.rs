@@ -8,13 +8,13 @@
 //! lock nor a read-modify-write; the words are atomics because other CPUs may read how much is in
 //! the lists, and request it.
 
-use super::buddy::Pieces;
 use super::meta::Kind;
 use super::pageblock::Mobility;
 use super::table::FrameTable;
-use crate::addr::Order;
+use crate::addr::{Order, Pfn};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use alloc::boxed::Box;
+use arrayvec::ArrayVec;
 
 /// The lists of a CPU: what is in them, and the most blocks that one holds (1 to 16 MiB).
 const LISTS: [(Order, Mobility, u64); 6] = [
@@ -175,7 +175,10 @@ impl Iterator for Oldest<'_> {
 }
 
 /// The largest batch of any list.
-pub(super) const BATCH_MAX: usize = 64;
+const BATCH_MAX: usize = 64;
+
+/// What a CPU's list is refilled with: blocks and their orders.
+pub(super) type Pieces = ArrayVec<(Pfn, Order), BATCH_MAX>;
 
 /// The lists and counts of one CPU, on cache lines of their own.
 #[repr(align(128))]

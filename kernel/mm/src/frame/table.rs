@@ -1,7 +1,6 @@
 //! The frame table: metadata by frame number.
 
-use super::buddy::MAX_ORDER;
-use super::meta::{FrameMeta, Kind};
+use super::meta::{FrameMeta, Kind, MAX_ORDER};
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::own::{self, Book, PageCount, WIDE_ORDERS};
 use crate::sync::{AccountWords, Ordering};

@@ -1,8 +1,8 @@
 //! Checks of the whole allocator, for tests: they panic with what is wrong.
 
 use super::allocator::Allocator;
-use super::buddy::{Buddy, MAX_ORDER};
-use super::meta::Kind;
+use super::buddy::Buddy;
+use super::meta::{Kind, MAX_ORDER};
 use super::pageblock::Mobility;
 use super::pcp::List;
 use super::table::FrameTable;

@@ -1,9 +1,10 @@
 //! A zone: a range of physical memory with its buddy allocator under a lock, and the watermarks
 //! that keep a reserve.
 
-use super::buddy::{Buddy, Pieces};
+use super::buddy::Buddy;
 use super::meta::Kind;
 use super::pageblock::Mobility;
+use super::pcp::Pieces;
 use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::sync::{AtomicBool, AtomicU64, Lock, Ordering, rank};

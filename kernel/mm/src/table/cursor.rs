@@ -1,7 +1,7 @@
 //! The cursor: one page of a locked space, to be read, and to be mapped where nothing is.
 
 use super::node::Node;
-use super::{Leaf, PageTable, share};
+use super::{Leaf, PageTable, note};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
@@ -220,7 +220,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
     /// Maps the zero page, which has no count, at an absent entry.
     pub fn install_zero_page(&mut self, attrs: Attrs) {
         self.install_page(self.mm().zero_page(), attrs);
-        share::note_zeros(self.node.ptes());
+        note::note_zeros(self.node.ptes());
     }
     /// Maps a page whose reference exists already, after [`Self::prepare`]. No flush: absent
     /// entries are not cached.

@@ -2,12 +2,10 @@
 
 use super::PageTable;
 use super::node::{Node, Present, PteTable};
-use super::walk::Leaves;
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Attrs, Machine, PteFormat};
+use crate::arch::{Machine, PteFormat};
 use crate::frame::Kind;
 use crate::manager::Mm;
-use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 
 /// The tables of a locked space, and the gather that owes the flushes.
@@ -51,15 +49,6 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Entries {
             table,
             gather: self.gather,
-        }
-    }
-
-    /// Maps the attributes of the PMD leaf of a walk through `f`.
-    pub(super) fn modify_leaf(&mut self, leaves: &Leaves<'a, M>, f: impl FnMut(Attrs) -> Attrs) {
-        let node = leaves.node;
-        if node.modify(leaves.index(), f) {
-            self.gather.changed_leaf(leaves.part.start, node.level);
-            node.mm.count(Event::EntryWrites, 1);
         }
     }
 

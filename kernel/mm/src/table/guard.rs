@@ -12,7 +12,7 @@ use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
-use super::{Budget, Cursor, Zap, budget, share};
+use super::{Budget, Cursor, Zap, budget, note};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::manager::OutOfMemory;
@@ -81,6 +81,6 @@ impl<M: Machine> PteTable<'_, M> {
         );
         self.write_same(span.start, span.len(), self.mm.zero_page(), marker.attrs());
         self.gained(part.pages() as u32);
-        share::note_zeros(self);
+        note::note_zeros(self);
     }
 }

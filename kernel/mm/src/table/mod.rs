@@ -20,6 +20,7 @@ mod leaf;
 mod marker;
 mod moving;
 mod node;
+mod note;
 mod owner;
 mod protect;
 mod run;

@@ -3,7 +3,7 @@
 
 use super::edit::Edit;
 use super::node::{Node, Present, PteTable};
-use super::share;
+use super::note;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::Kind;
@@ -84,7 +84,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 table.write_leaf(index, mm.zero_page(), attrs);
             }
             mm.put_huge_zero_page(1);
-            share::note_zeros(table);
+            note::note_zeros(table);
         } else {
             table.install(start, TABLE_ENTRIES, pfn, attrs);
             if mm.frames().get(pfn).kind() == Kind::Object {

@@ -12,7 +12,7 @@ use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::PteTable;
 use super::walk::{leaf_tables, some_leaf_tables};
-use super::{Budget, Change, Cursor, Leaf, Zap, share};
+use super::{Budget, Change, Cursor, Leaf, Zap, note};
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
 use crate::frame::Kind;
@@ -273,7 +273,7 @@ impl<M: Machine> PteTable<'_, M> {
         }
         if marked > 0 {
             self.gained(marked);
-            share::note_zeros(self);
+            note::note_zeros(self);
         }
     }
 
@@ -311,7 +311,7 @@ impl<M: Machine> Cursor<'_, M> {
     pub fn install_poison(&mut self) {
         let zeros = self.mm().zero_page();
         self.install_page(zeros, Marker::Poison.attrs());
-        share::note_zeros(self.node.ptes());
+        note::note_zeros(self.node.ptes());
     }
 }
 

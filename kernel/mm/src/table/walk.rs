@@ -6,6 +6,7 @@ use super::{Budget, Leaf, PageTable};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
+use crate::stat::Event;
 use crate::thp::{PMD_ORDER, policy::block};
 use crate::tlb::Gather;
 use core::convert::Infallible;
@@ -236,7 +237,16 @@ pub(crate) fn step<M: Machine>(
     stopped.unwrap_or(range.end)
 }
 
-impl<M: Machine> Edit<'_, '_, M> {
+impl<'a, M: Machine> Edit<'_, 'a, M> {
+    /// Maps the attributes of the PMD leaf of a walk through `f`.
+    pub(super) fn modify_leaf(&mut self, leaves: &Leaves<'a, M>, f: impl FnMut(Attrs) -> Attrs) {
+        let node = leaves.node;
+        if node.modify(leaves.index(), f) {
+            self.gather.changed_leaf(leaves.part.start, node.level);
+            node.mm.count(Event::EntryWrites, 1);
+        }
+    }
+
     /// Clears the accessed bits in `range` (MADV_COLD); the gather owes nothing for it: a cached
     /// entry only delays the next setting of an advisory bit. A PMD leaf that crosses an end is
     /// cleared whole. Returns where the rest begins when the budget is spent.

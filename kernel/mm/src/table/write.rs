@@ -2,7 +2,7 @@
 //! obligations are [`super::edit`]'s.
 
 use super::node::{AtLevel, Node, Present, PteTable, frames, leaf_of};
-use super::share;
+use super::note;
 use crate::addr::Pfn;
 use crate::arch::{Attrs, Blank, Level, Live, Machine, PhysMem, PteFormat, Series, Unwalked};
 use crate::stat::Event;
@@ -101,7 +101,7 @@ impl<M: Machine> Node<'_, M> {
         };
         self.add_live(moved.wrapping_neg());
         to.add_live(moved);
-        share::inherit_zeros(*self, to);
+        note::inherit_zeros(*self, to);
         self.mm.count(Event::Moved, u64::from(moved));
         self.mm.count(Event::EntryWrites, u64::from(moved));
     }

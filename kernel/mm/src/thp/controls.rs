@@ -5,6 +5,7 @@
 
 use super::policy::Orders;
 use super::shmem::ShmemOrders;
+pub use super::shmem::{ShmemEnabled, ShmemSize};
 use super::words::{Choice, words};
 use super::{ORDERS, PMD_ORDER, SIZES};
 use crate::addr::Order;
@@ -50,40 +51,6 @@ words! {
         Never = "never",
     }
 }
-words! {
-    /// `shmem_enabled`: which areas of shared memory may have what a size inherits.
-    ShmemEnabled {
-        /// Every area.
-        Always = "always",
-        /// Every area, before the object's end.
-        WithinSize = "within_size",
-        /// Areas with MADV_HUGEPAGE.
-        Advise = "advise",
-        /// None.
-        Never = "never",
-        /// None, whatever the sizes say.
-        Deny = "deny",
-        /// Every area, files of mounts included; sizes that do not inherit have none.
-        Force = "force",
-    }
-}
-words! {
-    /// `hugepages-<size>kB/shmem_enabled`: which areas of shared memory may have folios of this
-    /// size.
-    ShmemSize {
-        /// Every area.
-        Always = "always",
-        /// Those that the top-level `shmem_enabled` allows.
-        Inherit = "inherit",
-        /// Every area, before the object's end.
-        WithinSize = "within_size",
-        /// Areas with MADV_HUGEPAGE.
-        Advise = "advise",
-        /// None.
-        Never = "never",
-    }
-}
-
 /// The settings as they were written.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -199,8 +166,10 @@ impl Controls {
             .store(settings.orders(true).0, Ordering::Relaxed);
         self.zero_page
             .store(settings.use_zero_page.into(), Ordering::Relaxed);
-        self.shmem
-            .store(ShmemOrders::of(&settings).0, Ordering::Relaxed);
+        self.shmem.store(
+            ShmemOrders::of(settings.shmem, &settings.shmem_sizes).0,
+            Ordering::Relaxed,
+        );
     }
 
     /// Sets one size. Panics for an order that anonymous memory cannot have.

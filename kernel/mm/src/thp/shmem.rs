@@ -1,11 +1,45 @@
 //! Folio sizes of shared memory, by `shmem_enabled` and `hugepages-<size>kB/shmem_enabled`, and the
 //! choice of the order of a fault at a hole of an object: pure functions (transhuge.rst).
 
-use super::controls::{Settings, ShmemEnabled, ShmemSize};
 use super::policy::{Orders, block};
-use super::{ORDERS, Permit};
+use super::words::{Choice, words};
+use super::{ORDERS, Permit, SIZES};
 use crate::addr::{Order, PAGE_SHIFT, VirtAddr, VirtRange};
 use core::ops::Range;
+
+words! {
+    /// `shmem_enabled`: which areas of shared memory may have what a size inherits.
+    ShmemEnabled {
+        /// Every area.
+        Always = "always",
+        /// Every area, before the object's end.
+        WithinSize = "within_size",
+        /// Areas with MADV_HUGEPAGE.
+        Advise = "advise",
+        /// None.
+        Never = "never",
+        /// None, whatever the sizes say.
+        Deny = "deny",
+        /// Every area, files of mounts included; sizes that do not inherit have none.
+        Force = "force",
+    }
+}
+words! {
+    /// `hugepages-<size>kB/shmem_enabled`: which areas of shared memory may have folios of this
+    /// size.
+    ShmemSize {
+        /// Every area.
+        Always = "always",
+        /// Those that the top-level `shmem_enabled` allows.
+        Inherit = "inherit",
+        /// Every area, before the object's end.
+        WithinSize = "within_size",
+        /// Areas with MADV_HUGEPAGE.
+        Advise = "advise",
+        /// None.
+        Never = "never",
+    }
+}
 
 /// Four sets of orders in one word, which a fault reads with one load. 0: single pages only.
 ///
@@ -24,12 +58,10 @@ const FORCED: u32 = 48;
 
 impl ShmemOrders {
     /// The sets that follow from the files.
-    pub(super) fn of(settings: &Settings) -> Self {
+    pub(super) fn of(top: ShmemEnabled, sizes: &[ShmemSize; SIZES]) -> Self {
         let sets = ORDERS.map(|order| {
-            let size = settings.shmem_sizes[usize::from(order)];
-            settings
-                .shmem
-                .shift(size)
+            let size = sizes[usize::from(order)];
+            top.shift(size)
                 .map_or(0, |shift| 1 << (shift + u32::from(order)))
         });
         ShmemOrders(sets.fold(0, |all, one| all | one))

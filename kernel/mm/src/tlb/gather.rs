@@ -5,7 +5,6 @@ mod grants;
 #[cfg(feature = "lab-gather")]
 mod lab;
 
-use super::release::{Gone, LEAF};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::Kind;
@@ -46,6 +45,18 @@ impl Removed {
         }
     }
 }
+
+/// References to drop, of a folio or a page table.
+#[derive(Clone, Copy)]
+pub(super) struct Gone {
+    /// The folio or table; where mappings are counted by page, the first page of a private folio.
+    pub pfn: Pfn,
+    /// Count, and [`LEAF`]. 64 bits: a space may map the huge zero page 2^26 times, 512 each.
+    pub refs: u64,
+}
+
+/// Flag in the count: a leaf mapped the private folio. Only where mappings are counted by page.
+pub(super) const LEAF: u64 = 1 << 63;
 
 /// Collects changes to live entries of one address space; [`Gather::finish`] flushes the TLBs, then
 /// frees. A full gather flushes early. Debug builds panic if one that owes a flush is dropped.

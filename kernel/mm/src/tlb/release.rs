@@ -1,7 +1,7 @@
 //! Drops the references of a gather after its TLB flush; and the fast path of one page's, flush
 //! and all.
 
-use super::gather::Gather;
+use super::gather::{Gather, Gone, LEAF};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Block, Kind};
@@ -15,20 +15,8 @@ use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
 use arrayvec::ArrayVec;
 
-/// References to drop, of a folio or a page table.
-#[derive(Clone, Copy)]
-pub(super) struct Gone {
-    /// The folio or table; where mappings are counted by page, the first page of a private folio.
-    pub pfn: Pfn,
-    /// Count, and [`LEAF`]. 64 bits: a space may map the huge zero page 2^26 times, 512 each.
-    pub refs: u64,
-}
-
 /// Large folios that are freed at once.
 const LARGE: usize = 64;
-
-/// Flag in the count: a leaf mapped the private folio. Only where mappings are counted by page.
-pub(super) const LEAF: u64 = 1 << 63;
 
 impl<'a, M: Machine> Gather<'a, M> {
     /// Drops the references and frees what has none left. Invariant: until then they count as the

@@ -1,42 +1,11 @@
 //! Process groups and sessions, setpgid(2), setsid(2).
 
+use super::membership::Membership;
 use super::table::{TABLE, TaskTable};
 use super::{Pid, Process};
 use crate::base::errno::{Errno, Result};
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// A process in a group or session.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Membership {
-    /// Number of the group or session.
-    of: Pid,
-    /// Number of the process.
-    pid: Pid,
-}
-
-/// All groups, or all sessions, with their members.
-pub(super) struct Groups(BTreeSet<Membership>);
-
-impl Groups {
-    /// No group.
-    pub(super) const fn new() -> Groups {
-        Groups(BTreeSet::new())
-    }
-
-    /// The member of a group with the lowest number.
-    pub(super) fn first_member(&self, of: Pid) -> Option<Pid> {
-        self.next_member(of, 0)
-    }
-
-    /// The member with the lowest number above `last`.
-    fn next_member(&self, of: Pid, last: Pid) -> Option<Pid> {
-        let (first, end) = (last.checked_add(1)?, Pid::MAX);
-        let rest = Membership { of, pid: first }..=Membership { of, pid: end };
-        self.0.range(rest).next().map(|member| member.pid)
-    }
-}
 
 impl TaskTable {
     /// Enters a process into its group and session.
@@ -75,12 +44,6 @@ impl Process {
         self.pgid.store(pgid, Relaxed);
         self.sid.store(sid, Relaxed);
     }
-}
-
-/// A process as a member of its group and of its session.
-fn memberships(process: &Process) -> [Membership; 2] {
-    let pid = process.pid();
-    [process.pgid(), process.sid()].map(|of| Membership { of, pid })
 }
 
 /// The processes of a group, in the order of their numbers, as [`super::processes`].
@@ -140,4 +103,10 @@ pub(crate) fn move_to_group(caller: &Process, process: &Process, pgid: Pid) -> R
     }
     table.move_to(process, pgid, sid);
     Ok(())
+}
+
+/// A process as a member of its group and of its session.
+fn memberships(process: &Process) -> [Membership; 2] {
+    let pid = process.pid();
+    [process.pgid(), process.sid()].map(|of| Membership { of, pid })
 }

@@ -14,6 +14,7 @@ mod groups;
 mod heap;
 mod image;
 mod limits;
+mod membership;
 mod oom;
 mod process;
 mod space;

@@ -1,6 +1,6 @@
 //! The table of processes and threads, by number.
 
-use super::groups::Groups;
+use super::membership::Groups;
 use super::{Pid, Process, Task};
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;

@@ -1,6 +1,5 @@
 //! Addresses of sockets, `struct sockaddr_un`.
 
-use super::socket::AF_UNIX;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::fs::kinds::socket::{Endpoint, Key, Name, Style, find};
@@ -10,6 +9,8 @@ use crate::fs::tree::path::{self, Last};
 use crate::process::task::Task;
 use alloc::sync::Arc;
 
+/// The family, which no header of system calls has.
+pub const AF_UNIX: u16 = 1;
 /// The longest address, `struct sockaddr_storage`, and the longest of AF_UNIX, `struct
 /// sockaddr_un`.
 pub const LONGEST: usize = 128;

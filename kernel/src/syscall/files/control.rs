@@ -1,12 +1,12 @@
 //! What goes with messages besides their bytes: `struct cmsghdr`, cmsg(3).
 
-use super::message::MessageFlags;
 use super::socket::SOL_SOCKET;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::fs::Fd;
 use crate::fs::kinds::socket::{Companions, Creator, Outgoing, Rights};
 use crate::process::task::Task;
+use crate::syscall::door::flag_arguments;
 use alloc::vec::Vec;
 
 /// Types of SOL_SOCKET, which no header of system calls has.
@@ -20,6 +20,33 @@ const MOST_BYTES: u64 = 20 << 10;
 const HEADER: usize = 16;
 /// Bytes of `struct ucred`.
 const CREDENTIALS: usize = 12;
+
+bitflags::bitflags! {
+    /// MSG_*, which no header of system calls has; unknown ones are ignored.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct MessageFlags: u32 {
+        /// MSG_OOB: EOPNOTSUPP.
+        const OOB = 1;
+        /// MSG_PEEK: what is received stays there.
+        const PEEK = 2;
+        /// MSG_CTRUNC, of an answer: not all control data was there room for.
+        const CTRUNC = 8;
+        /// MSG_TRUNC: the result is the length of the message, whatever there was room for.
+        const TRUNC = 0x20;
+        /// MSG_DONTWAIT: EAGAIN instead of waiting.
+        const DONTWAIT = 0x40;
+        /// MSG_WAITALL: a stream is received until all the room is filled.
+        const WAITALL = 0x100;
+        /// MSG_NOSIGNAL: no SIGPIPE.
+        const NOSIGNAL = 0x4000;
+        /// MSG_WAITFORONE: recvmmsg(2) does not wait after the first message.
+        const WAITFORONE = 0x1_0000;
+        /// MSG_CMSG_CLOEXEC: descriptors that arrive are closed by execve(2).
+        const CMSG_CLOEXEC = 0x4000_0000;
+    }
+}
+
+flag_arguments!(MessageFlags: ignored);
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])

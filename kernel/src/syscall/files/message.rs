@@ -1,7 +1,7 @@
 //! Messages: send(2), recv(2) and their relatives.
 
 use super::address::{self, Address};
-use super::control::{self, Control};
+use super::control::{self, Control, MessageFlags};
 use super::socket::SocketFile;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr, UserSlice};
@@ -10,37 +10,9 @@ use crate::fs::kinds::socket::{Endpoint, How, Outgoing, Received, Style};
 use crate::fs::open::io::{IoVec, Sink, Source};
 use crate::process::task::Task;
 use crate::sched;
-use crate::syscall::door::flag_arguments;
 use crate::syscall::time::Timespec;
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
-
-bitflags::bitflags! {
-    /// MSG_*, which no header of system calls has; unknown ones are ignored.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct MessageFlags: u32 {
-        /// MSG_OOB: EOPNOTSUPP.
-        const OOB = 1;
-        /// MSG_PEEK: what is received stays there.
-        const PEEK = 2;
-        /// MSG_CTRUNC, of an answer: not all control data was there room for.
-        const CTRUNC = 8;
-        /// MSG_TRUNC: the result is the length of the message, whatever there was room for.
-        const TRUNC = 0x20;
-        /// MSG_DONTWAIT: EAGAIN instead of waiting.
-        const DONTWAIT = 0x40;
-        /// MSG_WAITALL: a stream is received until all the room is filled.
-        const WAITALL = 0x100;
-        /// MSG_NOSIGNAL: no SIGPIPE.
-        const NOSIGNAL = 0x4000;
-        /// MSG_WAITFORONE: recvmmsg(2) does not wait after the first message.
-        const WAITFORONE = 0x1_0000;
-        /// MSG_CMSG_CLOEXEC: descriptors that arrive are closed by execve(2).
-        const CMSG_CLOEXEC = 0x4000_0000;
-    }
-}
-
-flag_arguments!(MessageFlags: ignored);
 
 /// `struct msghdr` in words: name, its length, pieces, their count, control data, its length,
 /// flags.

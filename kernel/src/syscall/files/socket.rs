@@ -1,6 +1,6 @@
 //! socket(2), bind(2), connect(2), accept(2), shutdown(2), getsockopt(2) and their relatives.
 
-use super::address::{self, Address};
+use super::address::{self, AF_UNIX, Address};
 use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};
@@ -14,9 +14,8 @@ use crate::syscall::door::flag_arguments;
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 
-/// socket(2)'s numbers, which no header of system calls has.
-pub const AF_UNIX: u16 = 1;
-/// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW (a unix(7) socket takes it for SOCK_DGRAM), SOCK_SEQPACKET.
+/// Types of socket(2), which no header of system calls has: SOCK_STREAM, SOCK_DGRAM, SOCK_RAW (a
+/// unix(7) socket takes it for SOCK_DGRAM), SOCK_SEQPACKET.
 const STREAM: u32 = 1;
 const DGRAM: u32 = 2;
 const RAW: u32 = 3;

@@ -5,7 +5,7 @@ use crate::base::machine::mm;
 use crate::fs::kinds::pseudo::Text;
 use mm::addr::Order;
 use mm::frame::Mobility;
-use mm::frame::buddy::{MAX_ORDER, ORDERS};
+use mm::frame::meta::{MAX_ORDER, ORDERS};
 use mm::frame::pageblock::PAGEBLOCK;
 use mm::frame::zone::Zone;
 

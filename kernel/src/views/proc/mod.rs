@@ -4,6 +4,7 @@
 //! A new file is an entry in a table: `system::FILES` and `sysctl::register` for the machine,
 //! `process::FILES` for a process.
 
+mod areas;
 mod dir;
 mod fds;
 mod frames;

@@ -1,7 +1,7 @@
 //! PROCMAP_QUERY, an ioctl of /proc/PID/maps: one area by its address, without a look at the text
 //! of all before it (proc.rst, `struct procmap_query` of linux/fs.h).
 
-use super::maps::{Areas, FilePart};
+use super::areas::{Areas, FilePart};
 use super::observed::Observed;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Vma;

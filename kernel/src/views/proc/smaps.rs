@@ -1,6 +1,6 @@
 //! /proc/PID/smaps and smaps_rollup.
 
-use super::maps::{Areas, LINE, named_line};
+use super::areas::{Areas, LINE, named_line};
 use super::observed::Observed;
 use super::subject::Subject;
 use crate::base::errno::{Errno, Result};

@@ -25,6 +25,11 @@ use crate::addr::{Order, Pfn, Vpn};
 use crate::sync::{AccountWords, AtomicU32, AtomicU64, Ordering};
 use core::fmt;
 
+/// The largest block: 2^18 frames, 1 GiB, what one entry of a PUD table maps.
+pub const MAX_ORDER: Order = Order(18);
+/// How many orders there are.
+pub const ORDERS: usize = MAX_ORDER.0 as usize + 1;
+
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

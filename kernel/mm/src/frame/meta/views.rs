@@ -87,7 +87,7 @@ impl<'a> TableFrame<'a> {
         let count = self.0.count.load(Ordering::Relaxed);
         self.0.count.store(count.wrapping_add(n), Ordering::Relaxed);
     }
-    /// The record of `table::share` about the spaces that share the table.
+    /// The record of `table::note` about the spaces that share the table.
     #[inline(always)]
     pub(crate) fn note(self) -> u64 {
         self.0.place.load(Ordering::Relaxed)

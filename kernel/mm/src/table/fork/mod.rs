@@ -11,7 +11,7 @@ mod lab;
 use super::edit::Entries;
 use super::node::{Node, Present, PteTable};
 use super::walk::{Leaves, pmd_tables, some_leaf_tables};
-use super::{Budget, Cursor, PageTable, budget, share};
+use super::{Budget, Cursor, PageTable, budget, note};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
@@ -304,7 +304,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         let (mm, table) = (self.mm, from);
         let gather = &mut *self.gather;
         Entries { table, gather }.unfold_ends(part);
-        share::inherit_zeros(from.node(), to.node());
+        note::inherit_zeros(from.node(), to.node());
         let tables = &Pair {
             mm,
             from: from.frame,

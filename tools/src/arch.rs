@@ -1,5 +1,7 @@
 //! The two architectures and their names in each tool.
+use anyhow::{Context, Result};
 use clap::ValueEnum;
+use serde_json::Value;
 use std::fmt;
 
 /// A machine that Quire runs on.
@@ -62,6 +64,13 @@ impl Arch {
         Arch::ALL
             .into_iter()
             .find(|arch| arch.machines().contains(&name))
+    }
+
+    /// The machine that a line of JSON names.
+    pub fn of_line(line: &Value) -> Result<Arch> {
+        let name = line["arch"].as_str().unwrap_or_default();
+        let known = Arch::ALL.into_iter().find(|arch| arch.name() == name);
+        known.with_context(|| format!("no machine is called {name:?}"))
     }
 
     /// The other one.

@@ -1,11 +1,11 @@
 //! A newer QEMU for a Debian whose own is old: its backports suite.
-use crate::install;
+use crate::managers;
 use std::fs;
 use std::path::Path;
 
 /// The commands that install `packages`, from the backports where those are newer.
 pub fn commands(packages: &[&str], root: bool) -> Vec<Vec<String>> {
-    let mut commands = install::commands_as("apt-get", packages, root);
+    let mut commands = managers::commands_as("apt-get", packages, root);
     let Some((suite, file, entry)) = backports() else {
         return commands;
     };

@@ -1,7 +1,7 @@
 //! Debian's packages by name, downloaded with all that they depend on and unpacked under `target`:
 //! nothing is installed, and the host's apt stays as it is.
 use crate::arch::Arch;
-use crate::install::starts;
+use crate::managers::starts;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;

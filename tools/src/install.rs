@@ -1,17 +1,13 @@
 //! Installation of missing programs by the system's package manager.
 use crate::arch::Arch;
-use crate::{backports, packages};
-use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use crate::{backports, managers, packages};
+use anyhow::{Context, Result, ensure};
+use std::process::Command;
 
 /// Older QEMUs have neither the microvm nor the CPU features that the kernel uses.
 pub const OLDEST_QEMU: u32 = 7;
 /// The first QEMU with raspi4b, also the version installed from Debian's backports.
 pub const GOOD_QEMU: u32 = 9;
-
-/// The supported package managers, by their command.
-pub const MANAGERS: [&str; 5] = ["apt-get", "dnf", "pacman", "apk", "brew"];
 
 /// Makes sure that the emulators are there; installs them, or prints how.
 pub fn ensure_qemu(arches: &[Arch], no_install: bool) -> Result<()> {
@@ -23,9 +19,9 @@ pub fn ensure_qemu(arches: &[Arch], no_install: bool) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let manager =
-        manager().context("QEMU is missing, and no package manager that run.sh knows is here")?;
-    run("QEMU", &commands(manager, &missing), no_install)
+    let manager = managers::installed()
+        .context("QEMU is missing, and no package manager that run.sh knows is here")?;
+    managers::run("QEMU", &commands(manager, &missing), no_install)
 }
 
 /// Makes sure that the proof assistant is there; installs it, or prints how.
@@ -51,64 +47,6 @@ fn coq_number(text: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-/// The commands that install `packages`, with sudo when that is needed; duplicates are left out.
-pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
-    commands_as(manager, packages, is_root())
-}
-
-/// [`commands_for`] with or without sudo.
-pub fn commands_as(manager: &str, packages: &[&str], root: bool) -> Vec<Vec<String>> {
-    let lines: &[&str] = match manager {
-        "apt-get" => &[
-            "apt-get update",
-            "apt-get install -y --no-install-recommends",
-        ],
-        "dnf" => &["dnf install -y"],
-        "pacman" => &["pacman -S --needed --noconfirm"],
-        "apk" => &["apk add"],
-        _ => &["brew install"],
-    };
-    let words = |line: &&str| line.split(' ').map(str::to_owned).collect();
-    let mut commands: Vec<Vec<String>> = lines.iter().map(words).collect();
-    if let Some(install) = commands.last_mut() {
-        let mut seen = BTreeSet::new();
-        let new = packages.iter().filter(|name| seen.insert(**name));
-        install.extend(new.map(|&name| name.to_owned()));
-    }
-    match manager {
-        "brew" => commands,
-        _ if root => commands,
-        _ => commands.into_iter().map(with_sudo).collect(),
-    }
-}
-
-/// Prints the commands and, unless `no_install`, runs them.
-pub fn run(what: &str, commands: &[Vec<String>], no_install: bool) -> Result<()> {
-    for command in commands {
-        eprintln!("run.sh: {}", command.join(" "));
-        if no_install {
-            continue;
-        }
-        let status = Command::new(&command[0])
-            .args(&command[1..])
-            .stdin(Stdio::inherit())
-            .stdout(std::io::stderr())
-            .status();
-        if !status
-            .with_context(|| format!("cannot start {}", command[0]))?
-            .success()
-        {
-            bail!("{} failed", command.join(" "));
-        }
-    }
-    if no_install {
-        bail!(
-            "{what} is missing; the commands above install it (not run, because of --no-install)"
-        );
-    }
-    Ok(())
-}
-
 /// Major and minor version of the emulator, when it is installed.
 pub fn qemu_version(arch: Arch) -> Option<(u32, u32)> {
     let output = Command::new(arch.qemu()).arg("--version").output().ok()?;
@@ -122,21 +60,6 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// This system's package manager.
-pub fn manager() -> Option<&'static str> {
-    MANAGERS.iter().copied().find(|name| starts(name))
-}
-
-/// Whether a program is installed: runs it with `--version`.
-pub fn starts(program: &str) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok()
-}
-
 /// The commands that install the emulators, with sudo when that is needed.
 pub fn commands(manager: &str, arches: &[Arch]) -> Vec<Vec<String>> {
     let names = arches
@@ -144,25 +67,9 @@ pub fn commands(manager: &str, arches: &[Arch]) -> Vec<Vec<String>> {
         .flat_map(|arch| packages::qemu(*arch).names(manager));
     let names: Vec<&str> = names.collect();
     match manager {
-        "apt-get" => backports::commands(&names, is_root()),
-        _ => commands_for(manager, &names),
+        "apt-get" => backports::commands(&names, managers::is_root()),
+        _ => managers::commands_for(manager, &names),
     }
-}
-
-/// Commands as one line for a shell.
-pub fn line(commands: &[Vec<String>]) -> String {
-    let lines: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
-    lines.join(" && ")
-}
-
-/// The same by sudo.
-pub fn with_sudo(command: Vec<String>) -> Vec<String> {
-    [vec!["sudo".to_owned()], command].concat()
-}
-
-/// Whether this user may install.
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub mod limine;
 #[cfg(test)]
 mod links;
 pub mod linux;
+pub mod managers;
 pub mod media;
 pub mod meter;
 pub mod packages;

@@ -1,6 +1,6 @@
 //! Packages that some commands need, by their names in each distribution.
 use crate::arch::Arch;
-use crate::install;
+use crate::managers;
 use anyhow::{Result, bail};
 
 /// A package, by its names in each distribution.
@@ -138,7 +138,7 @@ pub fn qemu(arch: Arch) -> &'static Package {
 impl Package {
     /// Its names for this manager; none when the manager has no such package.
     pub fn names(&self, manager: &str) -> Vec<&'static str> {
-        let at = install::MANAGERS.iter().position(|name| *name == manager);
+        let at = managers::ALL.iter().position(|name| *name == manager);
         at.map_or(Vec::new(), |at| self.names[at].split_whitespace().collect())
     }
 
@@ -146,18 +146,18 @@ impl Package {
     fn commands(&self, manager: &str) -> Vec<Vec<String>> {
         match self.names(manager) {
             names if names.is_empty() => Vec::new(),
-            names => install::commands_for(manager, &names),
+            names => managers::commands_for(manager, &names),
         }
     }
 
     /// How to install it, in one line.
     pub fn how(&self) -> String {
-        let commands = install::manager()
+        let commands = managers::installed()
             .map(|manager| self.commands(manager))
             .unwrap_or_default();
         match commands.is_empty() {
             true => format!("install {} (Debian's package {})", self.what, self.names[0]),
-            false => install::line(&commands),
+            false => managers::line(&commands),
         }
     }
 }
@@ -167,13 +167,13 @@ pub fn ensure(package: &Package, there: bool, no_install: bool) -> Result<()> {
     if there {
         return Ok(());
     }
-    let commands = install::manager()
+    let commands = managers::installed()
         .map(|manager| package.commands(manager))
         .unwrap_or_default();
     if commands.is_empty() {
         bail!("{} is missing: {}", package.what, package.how());
     }
-    install::run(package.what, &commands, no_install)
+    managers::run(package.what, &commands, no_install)
 }
 
 /// Makes sure that xorriso is there.
@@ -183,7 +183,7 @@ pub fn ensure_xorriso(no_install: bool) -> Result<()> {
 
 /// Whether ISO images can be written.
 pub fn has_xorriso() -> bool {
-    install::starts("xorriso")
+    managers::starts("xorriso")
 }
 
 #[cfg(test)]

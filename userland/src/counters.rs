@@ -1,5 +1,4 @@
 //! The kernel's figures in `/proc` and `/sys` files of `name value` lines.
-use crate::harness::Stop;
 use crate::sys::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,23 +30,6 @@ impl Missing {
     pub fn say(self) -> Errno {
         eprintln!("{self}");
         Errno(libc::ENODATA)
-    }
-}
-
-/// A test fails where a figure is missing, but for Quire's own figures on another kernel: there it
-/// is skipped.
-impl From<Missing> for Stop {
-    fn from(missing: Missing) -> Stop {
-        missing.stop(on_quire())
-    }
-}
-
-impl Missing {
-    fn stop(&self, on_quire: bool) -> Stop {
-        match self.path == OWN && !on_quire {
-            true => Stop::Skip(format!("{self}: this kernel does not count that")),
-            false => Stop::Fail(self.to_string()),
-        }
     }
 }
 
@@ -163,16 +145,6 @@ mod tests {
         let missing = table("/no/such/file").get("pgfault").unwrap_err();
         assert_eq!(missing.to_string(), "no pgfault in /no/such/file");
         assert!(figure("/proc/meminfo", "NoSuchLine").is_err());
-        assert!(matches!(missing.stop(false), Stop::Fail(_)));
-    }
-
-    #[test]
-    fn only_another_kernel_may_lack_quires_counters() {
-        let missing = Table::parse(OWN, "pgfault 1\n")
-            .get("cow_copied")
-            .unwrap_err();
-        assert!(matches!(missing.stop(true), Stop::Fail(why) if why.contains("cow_copied")));
-        assert!(matches!(missing.stop(false), Stop::Skip(why) if why.contains("cow_copied")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A harness of isolated tests: each runs in a child process of its own with a deadline, and its
 //! outcome is a line of KTAP 1. A crash, a hang or leaked frames fail that test only.
-use crate::counters::{figure, free_frames, on_quire};
+use crate::counters::{Missing, OWN, figure, free_frames, on_quire};
+use crate::heap_fail;
 use crate::listen;
 use crate::stretch::Record;
 use crate::sys::time::{self, Running};
@@ -52,6 +53,21 @@ impl From<crate::sys::fault::Trap> for Stop {
     #[track_caller]
     fn from(t: crate::sys::fault::Trap) -> Self {
         Stop::Fail(format!("{}: {t:x?}", Location::caller()))
+    }
+}
+
+/// A test fails where a figure is missing, but for Quire's own figures on another kernel: there it
+/// is skipped.
+impl From<Missing> for Stop {
+    fn from(missing: Missing) -> Stop {
+        of_missing(&missing, on_quire())
+    }
+}
+
+fn of_missing(missing: &Missing, on_quire: bool) -> Stop {
+    match missing.path == OWN && !on_quire {
+        true => Stop::Skip(format!("{missing}: this kernel does not count that")),
+        false => Stop::Fail(missing.to_string()),
     }
 }
 
@@ -125,7 +141,7 @@ pub struct RunOptions {
     pub timeout: u64,
     /// Names, or patterns of names, that are not run because this is an emulator and no kernel.
     pub skip: &'static [&'static str],
-    /// The calls of a test find no memory from this heap allocation on, see [`crate::starve`]; 0
+    /// The calls of a test find no memory from this heap allocation on, see [`heap_fail`]; 0
     /// for none.
     pub heap_fail: u32,
 }
@@ -302,7 +318,7 @@ fn child(test: &Test, room: &Room, tell: i32, heap_fail: u32) -> ! {
         let _ = file::close(tell);
     }
     if heap_fail > 0 {
-        crate::starve::begin(heap_fail);
+        heap_fail::begin(heap_fail);
     }
     let (sort, why) = match (test.run)() {
         Ok(()) => ('O', String::new()),
@@ -332,6 +348,7 @@ pub fn in_child(act: impl FnOnce() -> Result<i32, Stop>) -> Result<proc::Status,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Table;
     use std::cell::Cell;
 
     /// The result of keeps_frames for a test that takes `costs[n]` frames in its run n.
@@ -357,5 +374,19 @@ mod tests {
             panic!("a leak was not seen")
         };
         assert!(why.ends_with("[30, 20, 20]"), "{why}");
+    }
+    #[test]
+    fn only_another_kernel_may_lack_quires_counters() {
+        let other = Table::parse("f", "").get("pgfault").unwrap_err();
+        assert!(matches!(of_missing(&other, false), Stop::Fail(_)));
+        let missing = Table::parse(OWN, "pgfault 1\n")
+            .get("cow_copied")
+            .unwrap_err();
+        assert!(
+            matches!(of_missing(&missing, true), Stop::Fail(why) if why.contains("cow_copied"))
+        );
+        assert!(
+            matches!(of_missing(&missing, false), Stop::Skip(why) if why.contains("cow_copied"))
+        );
     }
 }

@@ -8,6 +8,7 @@
 pub mod controls;
 pub mod counters;
 pub mod harness;
+pub mod heap_fail;
 pub mod invariants;
 mod listen;
 pub mod marks;

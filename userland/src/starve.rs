@@ -3,12 +3,11 @@
 //! reserve holds.
 use crate::counters::{Missing, Table, free_frames};
 use crate::harness::{Outcome, RunOptions, Stop, Test, one, say};
+use crate::heap_fail::MEASURE;
 use crate::sys::time;
 use ktap::{Line, Note, TestResult};
 use std::fs;
 
-/// The file that makes the heap fail for the process that writes to it, and its children.
-const KNOB: &str = "/sys/kernel/mm/quire/heap_fail";
 /// The file with what calls needed from the reserve.
 const FIGURES: &str = "/sys/kernel/mm/quire/heap_reserve";
 /// Frames that a test may keep.
@@ -17,18 +16,6 @@ const SLACK: u64 = 8;
 const PATIENCE: u64 = 2;
 /// A test is repeated as often when frames are missing: the heap may grow once.
 const RUNS: usize = 4;
-
-/// Instead of a number: nothing fails, but what calls need that could not have failed is measured.
-pub const MEASURE: u32 = u32::MAX;
-
-/// Makes the calls of this process find no memory from their `from`-th heap allocation on.
-pub fn begin(from: u32) {
-    let word = match from {
-        MEASURE => "measure".to_owned(),
-        from => from.to_string(),
-    };
-    let _ = fs::write(KNOB, word);
-}
 
 /// The results of a round.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,7 @@
 //! Invalidate TLBs and Paging-Structure Caches"; Arm Architecture Reference Manual (DDI 0487),
 //! D8.17 "TLB maintenance".
 
-use crate::tlb::{Entry, Kind};
+use crate::entry::{Entry, Kind};
 
 /// A flush. A page or block of which any part is named loses all of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

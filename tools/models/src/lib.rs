@@ -31,6 +31,7 @@
 //! |---|---|
 //! | [`cache`] | one set-associative cache |
 //! | [`caches`] | those of all CPUs: private levels, the shared last level, lines that move between CPUs |
+//! | [`entry`] | what a TLB caches |
 //! | [`tlb`] | one level of a TLB: arrays of entries of several sizes |
 //! | [`control`] | the registers that page tables hang from, and the flushes that writing them implies |
 //! | [`flush`] | what a flush drops |
@@ -49,6 +50,7 @@ pub mod cache;
 pub mod caches;
 pub mod config;
 pub mod control;
+pub mod entry;
 pub mod estimate;
 pub mod figures;
 pub mod flush;

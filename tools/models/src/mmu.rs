@@ -1,8 +1,9 @@
 //! The translation of one CPU: two levels of TLB, walk caches, and the walk that fills them.
 
 use crate::config::{BadPreset, Options, Preset};
+use crate::entry::{Entry, Kind, TABLE_SIZE};
 use crate::flush::Flush;
-use crate::tlb::{Entry, Kind, TABLE_SIZE, Tlb};
+use crate::tlb::Tlb;
 use crate::walk::{Fault, Ram, Roots, Start, Step, Translation, Walk, start, walk_from};
 use crate::walk_cache::WalkCache;
 

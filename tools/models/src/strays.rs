@@ -1,8 +1,8 @@
 //! Entries of a TLB that a flush of a page drops though the sets for the page do not have them, so
 //! that other flushes of pages need not look at all entries.
 
+use crate::entry::{Entry, Kind};
 use crate::flush::Flush;
-use crate::tlb::{Entry, Kind};
 
 /// How many of a kind are known one by one.
 const MANY: usize = 16;

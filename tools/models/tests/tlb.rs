@@ -1,7 +1,8 @@
 //! One level of a TLB beside a slow reference: a list of (array, entry, time of the last use).
 
 use models::config::TlbArray;
-use models::tlb::{Entry, Kind, Tlb};
+use models::entry::{Entry, Kind};
+use models::tlb::Tlb;
 use models::{Flush, Tables};
 use proptest::prelude::*;
 

@@ -1,11 +1,12 @@
 //! What is added to an instruction when it is translated.
-use crate::abi::{Access, Block, Direction, Id, Instruction};
+use crate::abi::{Access, Block, Direction, Id, Instruction, Sees};
 use crate::run::Run;
 use crate::{RUN, turns};
 use measure::counts::{Counter, Counts, Mode};
-use measure::insn::Atomic;
+use measure::insn::{Atomic, bulk};
 use measure::lines::Place;
 use measure::marks;
+use models::Roots;
 use std::ffi::{c_uint, c_void};
 
 /// QEMU's callback for a block.
@@ -37,8 +38,10 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     } else if mode == Mode::User {
         instruction.on_access(Direction::Stores, user_store, pc);
     }
-    if run.watches() {
-        run.bulks.translate(run.arch, instruction, bytes);
+    if run.watches()
+        && let Some(place) = run.bulks.place(run.arch, bytes, pc)
+    {
+        instruction.on_execution(Sees::Registers, executed, place as u64);
     }
     if let Some(model) = &run.model {
         model.translate(instruction, bytes, line);
@@ -120,4 +123,38 @@ extern "C" fn access(cpu: c_uint, access: Access, address: u64, pc: *mut c_void)
     if let Some(model) = model {
         model.access(cpu, &access, address, physical);
     }
+}
+
+/// Before the execution of an instruction that touches more than QEMU reports.
+extern "C" fn executed(cpu: c_uint, place: *mut c_void) {
+    let Some(run) = RUN.get() else {
+        return;
+    };
+    let cpu = run.cpu(cpu);
+    let (pages, pc) = run.bulks.runs(place.addr(), run.arch);
+    for page in pages {
+        if let Some(model) = &run.model {
+            model.bulk(cpu, page);
+        }
+        if run.keeps_lines() && run.is_open() {
+            touch(run, cpu, page, pc);
+        }
+    }
+}
+
+/// Notes the lines, where guest memory is there to look up their physical address.
+fn touch(run: &Run, cpu: usize, page: bulk::Run, pc: u64) {
+    let roots = Roots::Aarch64 {
+        ttbr0: turns::register("TTBR0_EL1"),
+        ttbr1: turns::register("TTBR1_EL1"),
+        tcr: turns::register("TCR_EL1"),
+    };
+    let ram = run.ram.as_ref();
+    let Some(physical) = ram.and_then(|ram| ram.translate(&roots, page.address)) else {
+        return;
+    };
+    let address = page.address;
+    run.touch(cpu, |lines| {
+        lines.touch(physical, page.bytes, page.write, Place { address, pc });
+    });
 }

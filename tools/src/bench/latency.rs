@@ -1,7 +1,7 @@
 //! How long one event takes by the size of folios, smallest, median and largest: the program
 //! `latency`.
 use super::cells::{Cell, Key};
-use super::table::Column;
+use super::column::Column;
 use std::fmt::Write;
 
 /// The operation that the program is.

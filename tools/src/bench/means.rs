@@ -1,9 +1,9 @@
 //! Geometric means over the cells of a run: of its ratio to Linux, and to the floor.
 use super::baseline;
 use super::cells::Key;
+use super::column::Column;
 use super::floor;
 use super::plan::BASELINE;
-use super::table::Column;
 use crate::arch::Arch;
 use std::fmt::Write;
 

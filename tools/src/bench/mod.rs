@@ -3,6 +3,7 @@
 mod ablation;
 mod baseline;
 pub(crate) mod cells;
+mod column;
 pub mod floor;
 pub mod golden;
 mod latency;
@@ -22,10 +23,10 @@ use crate::test::console;
 use crate::{UsageError, install, workspace};
 use anyhow::{Context, Result, bail};
 use cells::Cells;
+use column::Column;
 use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
-use table::Column;
 
 pub(crate) use ablation::stage;
 pub use table::differences;

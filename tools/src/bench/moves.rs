@@ -1,7 +1,7 @@
 //! The cost of mremap by size and by the entries that move: the table of seed 003, and the pauses
 //! of `gcflip`.
 use super::cells::{Cells, Key};
-use super::table::Column;
+use super::column::Column;
 use std::fmt::Write;
 
 /// The operation that these programs belong to.

@@ -1,7 +1,7 @@
 //! The cost of a snapshot by fork while the memory is written to: the program `snapshot`, for each
 //! setting of `fork=`.
 use super::cells::{Cell, Key};
-use super::table::Column;
+use super::column::Column;
 use std::fmt::Write;
 
 /// The operation that the program is.

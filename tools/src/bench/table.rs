@@ -1,6 +1,7 @@
 //! The figures as a table: a row for each cell, a column for each run.
 use super::baseline;
 use super::cells::{Cell, Cells, Key};
+use super::column::Column;
 use super::floor;
 use super::latency;
 use super::means;
@@ -11,16 +12,6 @@ use super::target::{PAIRS, Pair, Verdict, judge};
 use crate::arch::Arch;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-
-/// One run and its name.
-pub struct Column {
-    /// Its heading.
-    pub label: String,
-    /// Whether Linux ran.
-    pub linux: bool,
-    /// Its cells.
-    pub cells: Cells,
-}
 
 /// The table of one machine. Ratios and targets are those of the first run of Quire, against Linux
 /// in the same run where it ran, else against the baseline.

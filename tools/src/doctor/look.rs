@@ -3,6 +3,7 @@ use super::{Finding, Get};
 use crate::arch::Arch;
 use crate::install::{self, GOOD_QEMU, OLDEST_QEMU};
 use crate::lab::Sandbox;
+use crate::managers;
 use crate::{firmware, limine, packages, sdcard, workspace};
 use packages::Package;
 use std::path::Path;
@@ -151,7 +152,7 @@ fn limine() -> Finding {
             Finding::good(format!("Limine {version} in {}", folder.display()))
         }
         Ok(Some(folder)) => Finding::good(limine::not_pinned(&folder)),
-        Ok(None) if install::starts("curl") || install::starts("wget") => Finding::good(format!(
+        Ok(None) if managers::starts("curl") || managers::starts("wget") => Finding::good(format!(
             "no Limine, but curl or wget: {version} is downloaded when it is needed"
         )),
         Ok(None) => Finding::nice(
@@ -191,7 +192,7 @@ pub fn extras() -> Vec<Finding> {
         (&["coqc"], &packages::COQ),
     ];
     findings.extend(wanted.map(|(programs, package)| {
-        match programs.iter().find(|name| install::starts(name)) {
+        match programs.iter().find(|name| managers::starts(name)) {
             Some(name) => Finding::good(*name),
             None => Finding::nice(
                 format!("no {}: the tests that use it are skipped", programs[0]),

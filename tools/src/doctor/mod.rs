@@ -4,7 +4,7 @@ pub mod look;
 pub mod system;
 
 use crate::args::DoctorArgs;
-use crate::install;
+use crate::managers;
 use crate::packages::Package;
 use anyhow::Result;
 use console::style;
@@ -50,7 +50,7 @@ impl Finding {
 /// Checks everything; exit status 1 when something required is missing. Or prints the commands for
 /// a system.
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
-    let root = install::is_root();
+    let root = managers::is_root();
     let bold = io::stdout().is_terminal();
     if let Some(systems) = args.system {
         print!("{}", recipes(systems, System::here(), root, bold));

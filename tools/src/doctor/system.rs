@@ -1,5 +1,5 @@
 //! Operating systems, and the commands that install everything there.
-use crate::install;
+use crate::managers;
 use crate::packages::{self as all, Package};
 use clap::ValueEnum;
 use std::fs;
@@ -127,7 +127,7 @@ impl System {
     }
 
     fn of_manager() -> Option<System> {
-        let manager = install::manager()?;
+        let manager = managers::installed()?;
         System::ALL
             .into_iter()
             .find(|system| system.manager() == manager)
@@ -163,8 +163,8 @@ impl System {
             .iter()
             .flat_map(|package| package.names(self.manager()));
         let names: Vec<&str> = names.collect();
-        let commands = install::commands_as(self.manager(), &names, root);
-        (!names.is_empty()).then(|| install::line(&commands))
+        let commands = managers::commands_as(self.manager(), &names, root);
+        (!names.is_empty()).then(|| managers::line(&commands))
     }
 
     /// Limits and needs of the system's QEMU.

@@ -1,7 +1,7 @@
 //! apt with lists, cache and architectures of its own, which leaves the host's as they are.
 use super::choose::{Package, debian, packages};
 use crate::arch::Arch;
-use crate::{backports, install, progress};
+use crate::{backports, managers, progress};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;
 use std::fs;
@@ -18,7 +18,7 @@ impl Apt {
     /// Sets one up in `folder`, with the host's servers and the newer suites that these may have.
     pub fn new(folder: &Path) -> Result<Apt> {
         ensure!(
-            install::starts("apt-get") && install::starts("dpkg-deb"),
+            managers::starts("apt-get") && managers::starts("dpkg-deb"),
             "this system has no apt"
         );
         let sources = sources(&backports::release(), &backports::source_texts())?;

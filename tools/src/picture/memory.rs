@@ -1,5 +1,5 @@
 //! Physical memory: the blocks of 2 MiB in which something of the scene lies, a cell for a frame.
-use super::draw::{CELL, Drawing, GAP, ROW, WIDTH};
+use super::canvas::{CELL, Drawing, GAP, ROW, WIDTH};
 use super::state::{Entry, State, To};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,6 @@
 //! `./run.sh picture`: page tables and physical memory as SVG, drawn from what two processes of a
 //! running machine have after each step of a scene (`userland/src/bin/scene`).
+mod canvas;
 mod draw;
 mod memory;
 mod state;

@@ -1,6 +1,6 @@
 //! The page tables of a process: the way down from the root in words, the PMD table as a row, and
 //! each table of PTEs as a grid.
-use super::draw::{CELL, Drawing, ROW};
+use super::canvas::{CELL, Drawing, ROW};
 use super::memory::Memory;
 use super::state::{Entry, State, To};
 

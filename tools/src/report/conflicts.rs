@@ -3,7 +3,6 @@
 //! A line is a cell: `{"first":"read","second":"munmap","place":"folio","arch":"x86_64",
 //! "kernel":"quire","lines":[{"object":"zone"}]}`; without lines the two are free of each other. In
 //! place of `lines` there may be `absent` or `failed`, with the reason.
-use super::data::{Data, arch};
 use super::html;
 use crate::arch::Arch;
 use anyhow::Result;
@@ -50,7 +49,7 @@ impl Conflict {
         Ok(Conflict {
             ops: [text("first"), text("second")],
             place: text("place"),
-            arch: arch(line)?,
+            arch: Arch::of_line(line)?,
             kernel: text("kernel"),
             objects: objects.ok_or_else(|| why.to_owned()),
         })
@@ -75,12 +74,12 @@ impl Conflict {
 }
 
 /// The section.
-pub fn section(data: &Data) -> String {
-    if data.conflicts.is_empty() {
+pub fn section(conflicts: &[Conflict]) -> String {
+    if conflicts.is_empty() {
         return html::missing("./run.sh conflicts --json FILE");
     }
     let mut matrices: Vec<(Arch, &str, &str)> = Vec::new();
-    for conflict in &data.conflicts {
+    for conflict in conflicts {
         if !matrices.contains(&conflict.matrix()) {
             matrices.push(conflict.matrix());
         }
@@ -92,7 +91,7 @@ pub fn section(data: &Data) -> String {
     );
     text += &html::commands(&["./run.sh conflicts --json FILE".to_owned()]);
     for which in matrices {
-        let cells = data.conflicts.iter().filter(|cell| cell.matrix() == which);
+        let cells = conflicts.iter().filter(|cell| cell.matrix() == which);
         text += &matrix(which, &cells.collect::<Vec<_>>());
     }
     text
@@ -161,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_free_or_has_objects() {
-        let mut data = Data::default();
+        let mut conflicts = Vec::new();
         let line = |second: &str, lines: Value| {
             json!({"first": "read", "second": second, "place": "folio", "arch": "x86_64",
                 "kernel": "quire", "lines": lines})
@@ -171,9 +170,9 @@ mod tests {
         absent["absent"] = "needs no kernel".into();
         for line in [line("read", zone), line("fork", json!([])), absent] {
             assert!(Conflict::is(&line));
-            data.conflicts.push(Conflict::read(&line).unwrap());
+            conflicts.push(Conflict::read(&line).unwrap());
         }
-        let text = section(&data);
+        let text = section(&conflicts);
         let row = "<th scope=\"row\">read</th><td class=\"shared\" title=\"folio, zone (2 lines)\">3</td>\
                    <td class=\"free\">0</td><td class=\"unknown\" title=\"needs no kernel\">\u{2013}</td>";
         assert!(text.contains(row), "{text}");

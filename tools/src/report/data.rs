@@ -127,7 +127,7 @@ impl Data {
         } else if Conflict::is(&line) {
             self.conflicts.push(Conflict::read(&line)?);
         } else if let Some((key, instructions)) = cell(&line) {
-            let arch = arch(&line)?;
+            let arch = Arch::of_line(&line)?;
             match line["words"].as_str() {
                 Some(words) => self.ablation.push(Ablated {
                     arch,
@@ -143,7 +143,7 @@ impl Data {
                 .into_iter()
                 .find(|side| line["kernel"] == side.name());
             let side = side.context("no such kernel")?;
-            let absent = (arch(&line)?, side, op.to_owned(), why.to_owned());
+            let absent = (Arch::of_line(&line)?, side, op.to_owned(), why.to_owned());
             self.absent.insert(absent);
         } else {
             return Ok(false);
@@ -157,7 +157,9 @@ impl Data {
             ..Header::default()
         };
         for machine in line["machines"].as_array().into_iter().flatten() {
-            let Ok(arch) = arch(machine) else { continue };
+            let Ok(arch) = Arch::of_line(machine) else {
+                continue;
+            };
             if let Some(qemu) = machine["qemu"].as_str() {
                 self.emulators
                     .entry(arch)
@@ -256,13 +258,6 @@ impl Figure {
     pub fn is_usual(&self) -> bool {
         self.cpus == 1 && !self.by_pmd && self.key.vmas == 0
     }
-}
-
-/// The machine of a line.
-pub fn arch(line: &Value) -> Result<Arch> {
-    let name = line["arch"].as_str().unwrap_or_default();
-    let known = Arch::ALL.into_iter().find(|arch| arch.name() == name);
-    known.with_context(|| format!("no machine is called {name:?}"))
 }
 
 #[cfg(test)]

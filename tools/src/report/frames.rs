@@ -1,6 +1,5 @@
 //! A map of physical memory: each frame by whose it is and by the size of its folio, from the lines
 //! of the program `frames`.
-use super::data::{Data, arch};
 use super::html;
 use crate::arch::Arch;
 use anyhow::{Context, Result, ensure};
@@ -40,7 +39,7 @@ impl Frames {
     pub fn begin(line: &Value) -> Result<Frames> {
         let text = |name: &str| line[name].as_str().unwrap_or_default();
         Ok(Frames {
-            arch: arch(line)?,
+            arch: Arch::of_line(line)?,
             kernel: format!("{} {}", text("kernel"), text("version")),
             runs: Vec::new(),
         })
@@ -143,8 +142,8 @@ fn by_folio(state: &str) -> bool {
 }
 
 /// The section.
-pub fn section(data: &Data) -> String {
-    if data.frames.is_empty() {
+pub fn section(pictures: &[Frames]) -> String {
+    if pictures.is_empty() {
         return html::missing("./run.sh --mem 128M --append 'quiet -- frames' > FILE");
     }
     let mut text = String::from(
@@ -154,7 +153,7 @@ pub fn section(data: &Data) -> String {
          free block only: the frames without a flag behind it count as free, all others without one as the kernel's.</p>\n",
     );
     text += &html::legend(&STATES.map(|(_, title, class)| (class, title)));
-    for frames in &data.frames {
+    for frames in pictures {
         let arch = frames.arch;
         let _ = writeln!(text, "<h3>{} on {arch}</h3>", html::escape(&frames.kernel));
         let command = format!("./run.sh --arch {arch} --mem 128M --append 'quiet -- frames'");

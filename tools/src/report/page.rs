@@ -56,9 +56,13 @@ fn sections(data: &Data) -> Result<Vec<Section>> {
     let mut add = |id, title: &str, content| sections.push((id, title.to_owned(), content));
     add("ablation", "The ablation", ablation::section(data)?);
     add("contpte", "Contiguous entries", contpte::section(data)?);
-    add("conflicts", "Conflicts", conflicts::section(data));
+    add(
+        "conflicts",
+        "Conflicts",
+        conflicts::section(&data.conflicts),
+    );
     add("scaling", "Several CPUs", scaling::section(data)?);
-    add("frames", "Physical memory", frames::section(data));
+    add("frames", "Physical memory", frames::section(&data.frames));
     Ok(sections)
 }
 

@@ -1,6 +1,7 @@
 //! `abuse`: programs that exhaust resources, each on a machine of its own with little memory. The
 //! program's last line shows that the kernel still works.
-use super::{Job, console};
+use super::job::Job;
+use super::{console, unit};
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
@@ -175,7 +176,7 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
     for case in CASES.iter().filter(ours) {
         let run = if cpus == 1 { Some(case.run) } else { case.smp };
         let Some(run) = run else { continue };
-        let name = format!("{}.abuse.{}", super::name("user", arch, cpus), case.name);
+        let name = format!("{}.abuse.{}", unit::name("user", arch, cpus), case.name);
         job.case(name, || check(arch, built, (case, run), cpus));
     }
 }

@@ -1,6 +1,7 @@
 //! The kernel with all checks (`--debug`) on several CPUs: its assertions find what comes out wrong
 //! later, or not at all, in the optimised one.
-use super::{Job, console, suite};
+use super::job::Job;
+use super::{console, suite, unit};
 use crate::arch::Arch;
 use crate::build::{self, Built};
 use crate::guest::End;
@@ -18,7 +19,7 @@ const HANG: &str = "quiet quire.noinput quire.crash=hang -- sh -c \"sleep 100\""
 /// Builds that kernel if any of these tests is wanted, and runs the user-mode suite and `torture`
 /// with so many CPUs.
 pub fn run(job: &Job<'_>, arch: Arch, cpus: u32) -> Result<()> {
-    let prefix = format!("{}.debug", super::name("user", arch, cpus));
+    let prefix = format!("{}.debug", unit::name("user", arch, cpus));
     if !job.may_want(&format!("{prefix}.")) {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Faults in other page tables and in other spaces, calls there that have the space's lock as
 //! readers, and calls that touch no memory, have no cache line for which two CPUs contend, but for
 //! those that are named here.
-use super::Job;
+use super::job::Job;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::conflicts::{self, Cell, Found};

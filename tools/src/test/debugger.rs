@@ -1,6 +1,6 @@
 //! gdb on a machine that waits for it: the breakpoint of `./run.sh --gdb`, and our commands `walk`
 //! and `pte`.
-use super::Job;
+use super::job::Job;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::gdb;

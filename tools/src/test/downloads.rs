@@ -1,7 +1,8 @@
 //! What a run takes from the network, brought before anything is built, with a time of its own.
 //! What cannot be had is said again by the test that lacks it.
-use super::Job;
+use super::job::Job;
 use super::programs::foreign;
+use super::unit;
 use crate::arch::Arch;
 use crate::{debian, install, limine, progress, workspace};
 use anyhow::Result;
@@ -20,7 +21,7 @@ pub fn bring(job: &Job<'_>, arches: &[Arch], no_install: bool) -> Result<()> {
     lacking.extend(progress::step("fetching crates", &mut crates).err());
     for &arch in arches {
         let each = |words: &str| {
-            let names = [1, 4].map(|cpus| super::name("user", arch, cpus));
+            let names = [1, 4].map(|cpus| unit::name("user", arch, cpus));
             names.map(|name| format!("{name}.{words}"))
         };
         if each("foreign.").iter().any(|names| job.may_want(names)) {

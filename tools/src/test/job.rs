@@ -2,7 +2,7 @@
 use super::cases::{self, Known};
 use super::levels::{self, Selection};
 use super::outcome::{Case, Outcome, Report};
-use super::{changes, reach, settings};
+use super::{changes, pairs, reach};
 use crate::args::TestArgs;
 use crate::workers;
 use anyhow::{Result, anyhow};
@@ -170,7 +170,7 @@ fn selection(args: &TestArgs) -> Selection {
     Selection {
         full: args.full || args.bless || named && args.slice.is_none(),
         slice: args.slice.map(levels::slice),
-        drawn: settings::drawn(seed.unwrap_or(0)),
+        drawn: pairs::drawn(seed.unwrap_or(0)),
         changed: commit
             .and_then(|commit| changes::since(&commit).ok())
             .unwrap_or_default(),

@@ -1,7 +1,8 @@
 //! The kernel level: boots the suite, and boots it again behind every test that ended the machine.
-use super::Job;
 use super::console::{self, Boot};
+use super::job::Job;
 use super::transcript::Transcript;
+use super::unit;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
@@ -15,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs the in-kernel tests of one architecture with so many CPUs.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) -> Result<()> {
-    let prefix = super::name("kernel", arch, cpus);
+    let prefix = unit::name("kernel", arch, cpus);
     if job.may_want(&format!("{prefix}.")) {
         let mut machine = Machine::new(arch, built.image.clone());
         machine.smp = cpus;

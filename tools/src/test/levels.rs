@@ -343,13 +343,13 @@ pub fn below(part: &str, file: &str) -> bool {
 mod tests {
     use super::*;
     use crate::test::cases::Known;
-    use crate::test::settings;
+    use crate::test::pairs;
 
     fn selection(full: bool, slice: Option<u32>) -> Selection {
         Selection {
             full,
             slice,
-            drawn: settings::drawn(1),
+            drawn: pairs::drawn(1),
             changed: Vec::new(),
         }
     }

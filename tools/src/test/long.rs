@@ -2,9 +2,10 @@
 //! and with new seeds each time. `long.host.seeds`: the memory manager on the simulated machine;
 //! `long.ARCH.NAME`: programs on the kernel, booted again and again. A failure prints the seed that
 //! repeats it.
+use super::console;
+use super::job::Job;
 use super::programs::stress;
 use super::stretch::Longest;
-use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;

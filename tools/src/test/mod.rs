@@ -25,8 +25,6 @@
 use crate::arch::Arch;
 use crate::args::{Arches, Level, Machines, TestArgs, TryArgs};
 use crate::build;
-use crate::test::outcome::{Outcome, Report};
-use crate::test::units::Unit;
 use crate::workers::{self, Queue};
 use anyhow::{Context, Result, anyhow};
 use std::io::Write;
@@ -54,6 +52,7 @@ mod labs;
 pub mod levels;
 mod long;
 pub mod outcome;
+mod pairs;
 mod plugin;
 mod programs;
 pub(crate) mod reach;
@@ -66,11 +65,13 @@ mod stretch;
 mod suite;
 pub(crate) mod tinyelf;
 mod transcript;
+mod unit;
 mod units;
 mod ways;
 
 use job::Job;
-use units::name;
+use outcome::{Outcome, Report};
+use unit::Unit;
 
 /// `try`: what a room or a file of the memory manager has as tests, on the host and in one kernel.
 pub fn of_room(args: &TryArgs) -> Result<u8> {

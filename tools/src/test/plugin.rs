@@ -1,5 +1,7 @@
 //! The plugin for QEMU on Quire: what it says of `counted`, of which each instruction is known.
-use super::{Job, console, name};
+use super::console;
+use super::job::Job;
+use super::unit::name;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;

@@ -1,5 +1,5 @@
 //! The scene: what each step of the tour takes, and the page that plays it.
-use super::Job;
+use super::job::Job;
 use crate::arch::Arch;
 use crate::bench;
 use crate::browser;

@@ -12,6 +12,9 @@ const PATIENCE: Spent = Spent {
     idle: Duration::from_secs(30),
 };
 
+/// The prompt of the shell.
+pub const PROMPT: &str = "quire# ";
+
 /// A conversation with a guest.
 pub struct Session {
     guest: Guest,
@@ -75,7 +78,7 @@ impl Session {
         if status != "0" {
             bail!("{line}: status {status}\n{output}");
         }
-        self.expect(super::programs::PROMPT)?;
+        self.expect(PROMPT)?;
         Ok(output)
     }
 

@@ -1,7 +1,6 @@
 //! The interactive shell: keys that stop and edit, jobs, commands that read text.
-use super::Job;
-use super::programs::PROMPT;
-use super::session::Session;
+use super::job::Job;
+use super::session::{PROMPT, Session};
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::qemu::Machine;

@@ -1,7 +1,8 @@
 //! `stretch`: how long the kernel keeps the machine for one call. Under -icount the selftests, the
 //! random calls and calls about very many of something assert it after each test, batch and case,
 //! and print the longest at the end.
-use super::{Job, console};
+use super::console;
+use super::job::Job;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;

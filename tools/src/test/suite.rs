@@ -1,7 +1,8 @@
 //! `selftests`, on the machine from the default initramfs and on the host's own Linux, which checks
 //! the tests.
+use super::job::Job;
 use super::transcript::{Ended, Transcript};
-use super::{Job, console};
+use super::{console, unit};
 use crate::arch::Arch;
 use crate::build::{self, Built};
 use crate::guest::End;
@@ -17,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs the user-mode suite of one architecture with so many CPUs.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) -> Result<()> {
-    let prefix = format!("{}.selftests", super::name("user", arch, cpus));
+    let prefix = format!("{}.selftests", unit::name("user", arch, cpus));
     if job.may_want(&format!("{prefix}.")) {
         let mut machine = Machine::new(arch, built.image.clone());
         machine.smp = cpus;

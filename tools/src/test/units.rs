@@ -1,29 +1,15 @@
-//! What runs in QEMU, in parts of which each has one machine at a time: they are run side by side.
+//! What runs in QEMU on the usual machine: the suites, in units.
+use super::job::Job;
+use super::unit::{Unit, name};
 use super::{
-    Job, abuse, boot, checked, conflicts, debugger, kernel, labs, plugin, programs, scene,
-    settings, shell, stretch, suite,
+    abuse, boot, checked, conflicts, debugger, kernel, labs, plugin, programs, scene, settings,
+    shell, stretch, suite,
 };
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
 use crate::build::Built;
 use anyhow::Result;
 use std::sync::Arc;
-
-/// A part of a run.
-pub struct Unit<'a> {
-    /// What the names of its tests begin with, with a full stop.
-    pub names: Vec<String>,
-    /// Runs it.
-    pub run: Box<dyn FnOnce() -> Result<()> + Send + 'a>,
-}
-
-impl<'a> Unit<'a> {
-    /// One whose tests' names begin so.
-    pub fn new(names: Vec<String>, run: impl FnOnce() -> Result<()> + Send + 'a) -> Unit<'a> {
-        let run = Box::new(run);
-        Unit { names, run }
-    }
-}
 
 /// With how many CPUs a suite runs.
 enum With {
@@ -100,14 +86,6 @@ const SUITES: [Suite; 13] = [
 
 /// With how many CPUs the suites run if nothing is said.
 const CPUS: [u32; 2] = [1, 4];
-
-/// What the names of a level's tests begin with, on an architecture with so many CPUs.
-pub fn name(level: &str, arch: Arch, cpus: u32) -> String {
-    match cpus {
-        1 => format!("{level}.{arch}"),
-        cpus => format!("{level}.{arch}.smp{cpus}"),
-    }
-}
 
 /// What runs on the usual machine of an architecture.
 pub fn of<'a>(job: &'a Job<'a>, arch: Arch, built: &Arc<Built>, args: &TestArgs) -> Vec<Unit<'a>> {

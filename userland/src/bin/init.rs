@@ -1,7 +1,7 @@
 //! PID 1: mounts what programs expect, runs what its arguments say or the tour and a shell, reaps,
 //! and ends with the status of what it ran (128 and the signal when it was killed). The end of PID
 //! 1 is the end of the machine.
-use userland::sh::run::{default_signals, exec_in};
+use userland::sh::exec::{default_signals, exec_in};
 use userland::sys::{Errno, file, proc, tty};
 
 const PATH: &str = "/bin:/sbin:/usr/bin:/usr/sbin";

@@ -1,7 +1,8 @@
 //! A small shell: `sh`, `sh -c 'COMMANDS' [WORD ...]`, `sh FILE [WORD ...]`. Started by another
 //! name, as by the link `/bin/cat`, it is that command.
 use userland::sh::builtins;
-use userland::sh::run::{Shell, complain};
+use userland::sh::output::complain;
+use userland::sh::shell::Shell;
 use userland::sys::sig;
 
 fn main() {

@@ -1,9 +1,10 @@
 //! The commands that need no program.
-use super::look;
+use super::exec::default_signals;
+use super::output::{complain, done, print};
 use super::parse::is_name;
-use super::run::{Shell, complain, pause};
-use super::{jobs, text};
-use crate::sys::{Errno, file, proc};
+use super::shell::Shell;
+use super::{jobs, look, text};
+use crate::sys::{Errno, proc, time};
 use std::fs;
 
 /// A command: the shell and the arguments behind the name to a status.
@@ -148,22 +149,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|builtin| builtin.name)
 }
 
-/// Writes to standard output: 0, or 1 with a message.
-pub fn print(text: &str) -> i32 {
-    done("write", file::write_all(1, text.as_bytes()))
-}
-
-/// The status: 0, or 1 with a message.
-pub fn done(what: &str, result: Result<(), Errno>) -> i32 {
-    match result {
-        Ok(()) => 0,
-        Err(e) => {
-            complain(&format!("{what}: {e}"));
-            1
-        }
-    }
-}
-
 fn each(paths: &[String], act: impl Fn(&str) -> std::io::Result<()>) -> i32 {
     let mut status = 0;
     for path in paths {
@@ -209,7 +194,7 @@ fn exec(sh: &mut Shell, args: &[String]) -> i32 {
     if args.is_empty() {
         return 0;
     }
-    super::run::default_signals();
+    default_signals();
     sh.exec(args)
 }
 
@@ -260,7 +245,7 @@ fn sleep(_: &mut Shell, args: &[String]) -> i32 {
         .and_then(|s| s.parse::<f64>().ok())
         .filter(|s| (0.0..1e9).contains(s))
     {
-        Some(s) if pause((s * 1e9) as u64) => 0,
+        Some(s) if time::sleep((s * 1e9) as u64).is_ok() => 0,
         Some(_) => 130,
         None => {
             complain("sleep: how many seconds?");

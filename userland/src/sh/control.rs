@@ -3,19 +3,13 @@
 //!
 //! Source: POSIX.1-2017, 2.11 and 11.1; The GNU C Library Reference Manual, "Implementing a Job
 //! Control Shell".
+use super::exec::default_signals;
 use super::job::{Job, Process, State};
 use super::look;
-use super::run::{Shell, complain, default_signals};
+use super::output::complain;
+use super::shell::{Control, Shell};
 use crate::sys::proc::Status;
 use crate::sys::{Errno, file, proc, sig, tty};
-
-/// The terminal that a shell with job control hands to its jobs and takes back.
-pub struct Control {
-    /// The shell's process group.
-    group: i32,
-    /// The terminal's modes while the shell reads.
-    pub modes: libc::termios,
-}
 
 impl Shell {
     /// Takes the terminal for job control. Without one of its own, or in the background for good, a

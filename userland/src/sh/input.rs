@@ -2,7 +2,7 @@
 use super::edit::{Line, Reader};
 use super::lex::SyntaxError;
 use super::parse::parse;
-use super::run::{Shell, complain};
+use super::shell::Shell;
 use crate::sys::sig;
 
 impl Shell {
@@ -47,15 +47,5 @@ impl Shell {
             text.clear();
         }
         self.status
-    }
-
-    /// Whether the shell may end: not when jobs are stopped, unless it was asked for twice.
-    pub(super) fn may_leave(&mut self) -> bool {
-        if self.warned || !self.interactive || !self.has_stopped_jobs() {
-            return true;
-        }
-        complain("there are stopped jobs: fg fetches them, another exit ends them");
-        self.warned = true;
-        false
     }
 }

@@ -1,7 +1,7 @@
 //! The shell's jobs: their numbers, messages about them, and the commands jobs, fg, bg, wait.
-use super::builtins::print;
 use super::job::{Job, State};
-use super::run::{Shell, complain};
+use super::output::{complain, print};
+use super::shell::Shell;
 use crate::sys::proc::Status;
 use crate::sys::{Errno, file, proc, tty};
 
@@ -89,10 +89,20 @@ impl Shell {
     }
 
     /// Whether a job is stopped.
-    pub(super) fn has_stopped_jobs(&mut self) -> bool {
+    fn has_stopped_jobs(&mut self) -> bool {
         self.notice();
         let stopped = |job: &Job| matches!(job.state(), State::Stopped(_));
         self.jobs.iter().any(stopped)
+    }
+
+    /// Whether the shell may end: not when jobs are stopped, unless it was asked for twice.
+    pub(super) fn may_leave(&mut self) -> bool {
+        if self.warned || !self.interactive || !self.has_stopped_jobs() {
+            return true;
+        }
+        complain("there are stopped jobs: fg fetches them, another exit ends them");
+        self.warned = true;
+        false
     }
 }
 

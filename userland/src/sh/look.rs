@@ -1,6 +1,5 @@
 //! Commands that look at the machine: ls, ps, free, the clock behind `time`, the names of signals.
-use super::builtins::print;
-use super::run::complain;
+use super::output::{complain, print};
 use crate::counters::{self, Missing, Table};
 use crate::sys::{file, proc, time};
 use std::fs;

@@ -6,16 +6,19 @@
 
 pub mod builtins;
 mod complete;
-pub mod control;
+mod control;
 pub mod edit;
+pub mod exec;
 pub mod expand;
 mod input;
 pub mod job;
 mod jobs;
 pub mod lex;
 pub mod look;
+pub mod output;
 pub mod parse;
 mod redirect;
 pub mod run;
+pub mod shell;
 mod show;
 mod text;

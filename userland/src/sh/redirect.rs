@@ -1,7 +1,8 @@
 //! Redirections: applied from left to right, and undone after a built-in.
 use super::expand::single;
+use super::output::complain;
 use super::parse::{Command, Target};
-use super::run::{Shell, complain};
+use super::shell::Shell;
 use crate::sys::file;
 
 impl Shell {

@@ -1,79 +1,14 @@
-//! Execution of commands: forks, pipes, redirections, the loop that reads lines.
-use super::control::Control;
-use super::expand::{Variables, arguments, single};
+//! Execution of commands: forks, pipes, redirections.
+use super::expand::{arguments, single};
 use super::job::Job;
 use super::lex::SyntaxError;
+use super::output::complain;
 use super::parse::{Chain, Command, Pipeline, When, parse};
+use super::shell::Shell;
 use super::{builtins, look};
-use crate::sys::{Errno, file, proc, sig, time};
-use std::collections::BTreeMap;
-
-/// A shell: its variables, `$?`, arguments and children in the background.
-#[derive(Default)]
-pub struct Shell {
-    /// Name to value and whether programs get it.
-    pub vars: BTreeMap<String, (String, bool)>,
-    /// `$?`.
-    pub status: i32,
-    /// `$0`, `$1` ...
-    pub args: Vec<String>,
-    /// Reads from a terminal: prompts and names background processes.
-    pub interactive: bool,
-    /// Job control, where there is a terminal for it.
-    pub control: Option<Control>,
-    /// What is stopped, or runs in the background, in order of its last change.
-    pub jobs: Vec<Job>,
-    /// Set by `exit`.
-    pub leaving: bool,
-    /// A command of this line was stopped, or ended by ^C: the rest is not run.
-    pub interrupted: bool,
-    /// The message that jobs are stopped was printed.
-    pub warned: bool,
-}
-
-impl Variables for Shell {
-    fn value(&self, name: &str) -> String {
-        match name {
-            "?" => self.status.to_string(),
-            "$" => proc::getpid().to_string(),
-            "#" => self.args.len().saturating_sub(1).to_string(),
-            "@" => self.args.get(1..).unwrap_or_default().join(" "),
-            _ => match name.parse::<usize>() {
-                Ok(n) => self.args.get(n).cloned().unwrap_or_default(),
-                Err(_) => self.vars.get(name).map(|v| v.0.clone()).unwrap_or_default(),
-            },
-        }
-    }
-}
-
-/// `text` with its control characters shown, not done: an arrow key is typed as some.
-fn shown(text: &str) -> String {
-    let shown = |c: char| match c.is_control() {
-        true => c.escape_default().collect(),
-        false => String::from(c),
-    };
-    text.chars().map(shown).collect()
-}
-
-/// A line to standard error, from the shell itself.
-pub fn complain(text: &str) {
-    let _ = file::write_all(2, format!("sh: {}\n", shown(text)).as_bytes());
-}
+use crate::sys::{file, sig};
 
 impl Shell {
-    /// A shell with the environment's variables.
-    pub fn new(args: Vec<String>) -> Self {
-        let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
-        let vars = std::env::vars_os()
-            .map(|(k, v)| (text(k), (text(v), true)))
-            .collect();
-        Shell {
-            vars,
-            args,
-            ..Shell::default()
-        }
-    }
-
     /// Runs a line or a script, or prints its syntax error.
     pub(super) fn run_parsed(&mut self, parsed: Result<Vec<Chain>, SyntaxError>) {
         let warned = self.warned;
@@ -236,68 +171,5 @@ impl Shell {
                 None => self.exec(&words),
             },
         }
-    }
-
-    /// Replaces this process by the program `words[0]`; returns the status of the error.
-    pub fn exec(&self, words: &[String]) -> i32 {
-        let env: Vec<_> = self
-            .vars
-            .iter()
-            .filter(|v| v.1.1)
-            .map(|(n, v)| format!("{n}={}", v.0))
-            .collect();
-        let path = self.vars.get("PATH").map_or("/bin", |v| v.0.as_str());
-        let (status, text) = match exec_in(path, words, &env) {
-            Errno(libc::ENOENT) if !words[0].contains('/') => (127, "not found".to_string()),
-            e @ Errno(libc::ENOENT) => (127, e.to_string()),
-            Errno(libc::ENOEXEC) => (126, "not a program this machine can run".to_string()),
-            e => (126, e.to_string()),
-        };
-        complain(&format!("{}: {text}", words[0]));
-        status
-    }
-}
-
-/// Tries `words[0]` as a path, or in each directory of `path`: the most specific error.
-pub fn exec_in(path: &str, words: &[String], env: &[String]) -> Errno {
-    if words[0].contains('/') {
-        return proc::exec(&words[0], words, env);
-    }
-    let mut error = Errno(libc::ENOENT);
-    for dir in path.split(':') {
-        let e = proc::exec(&format!("{dir}/{}", words[0]), words, env);
-        if !matches!(e.0, libc::ENOENT | libc::ENOTDIR) {
-            error = e;
-        }
-    }
-    error
-}
-
-/// Resets the process to what a program expects at its start.
-pub fn default_signals() {
-    for s in [
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGPIPE,
-        libc::SIGSEGV,
-        libc::SIGBUS,
-        libc::SIGTSTP,
-        libc::SIGTTIN,
-        libc::SIGTTOU,
-    ] {
-        let _ = sig::default(s);
-    }
-}
-
-/// Sleeps, unless a signal comes: whether it slept to the end.
-pub fn pause(ns: u64) -> bool {
-    time::sleep(ns).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn control_characters_are_shown() {
-        assert_eq!(super::shown("l\u{1b}[A's ä"), "l\\u{1b}[A's ä");
     }
 }

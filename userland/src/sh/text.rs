@@ -1,6 +1,6 @@
 //! Built-in commands that read text: cat, head, tail, grep, more, clear.
-use super::builtins::{done, print};
-use super::run::{Shell, complain};
+use super::output::{complain, done, print};
+use super::shell::Shell;
 use crate::sys::{Errno, file, tty};
 use regex_lite::RegexBuilder;
 use std::collections::VecDeque;

@@ -1,5 +1,6 @@
 //! The cost of a boot, counted: the same twice, and within its budgets.
-use super::super::{Job, console};
+use super::super::console;
+use super::super::job::Job;
 use super::LIMIT;
 use crate::arch::Arch;
 use crate::bench::cells::{Cell, Cells};

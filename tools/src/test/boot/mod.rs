@@ -1,6 +1,7 @@
 //! Boots with wrong input, or input at a limit; each prints the error on the console and ends with
 //! the right status. User mode never panics the kernel, and neither does an archive.
-use super::{Job, console};
+use super::console;
+use super::job::Job;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;

@@ -3,7 +3,8 @@
 mod escapes;
 mod made_up;
 
-use super::{Job, console};
+use super::console;
+use super::job::Job;
 use crate::arch::Arch;
 use crate::build;
 use crate::guest::End;

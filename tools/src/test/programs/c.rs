@@ -2,7 +2,7 @@
 use super::{LIMIT, skipped};
 use crate::arch::Arch;
 use crate::guest::End;
-use crate::install::starts;
+use crate::managers::starts;
 use crate::qemu::Machine;
 use crate::test::outcome::Outcome;
 use crate::test::{console, inputs};

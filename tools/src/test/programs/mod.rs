@@ -1,7 +1,8 @@
 //! Programs of others, or built by other compilers: C with glibc and with musl, with and without
 //! threads, busybox and stress-ng; and whether threads on several CPUs are quicker than one.
-use super::Job;
-use super::session::Session;
+use super::job::Job;
+use super::session::{PROMPT, Session};
+use super::unit;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::compat;
@@ -25,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs the foreign programs of one architecture with so many CPUs.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
-    let name = |case: &str| format!("{}.programs.{case}", super::name("user", arch, cpus));
+    let name = |case: &str| format!("{}.programs.{case}", unit::name("user", arch, cpus));
     let machine = || {
         let mut machine = Machine::new(arch, built.image.clone());
         machine.smp = cpus;
@@ -39,7 +40,7 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
             c::check(machine(), compiler, &c::THREADS)
         });
     }
-    let of_foreign = |case: &str| format!("{}.foreign.{case}", super::name("user", arch, cpus));
+    let of_foreign = |case: &str| format!("{}.foreign.{case}", unit::name("user", arch, cpus));
     foreign::run(job, &of_foreign, &machine());
     stress::run(job, &name, built, &machine());
     if cpus == 1 {
@@ -96,9 +97,6 @@ fn busybox(mut machine: Machine) -> Result<Outcome> {
     }
     Ok(Outcome::Passed)
 }
-
-/// The prompt of the shell in [`INIT`].
-pub const PROMPT: &str = "quire# ";
 
 /// PID 1 begins without a session, as on Linux: the shell gets one, and the console as its
 /// terminal.

@@ -1,5 +1,6 @@
 //! stress-ng: a static one of the host's, or Debian's package with its libraries.
-use super::super::{Job, console};
+use super::super::console;
+use super::super::job::Job;
 use super::foreign::elf;
 use super::{find_static, skipped};
 use crate::arch::Arch;

@@ -1,10 +1,10 @@
 //! Raspberry Pis with what their firmware passes or does not, entry at EL3, and device trees that
 //! are damaged.
-use super::super::session::Session;
-use super::super::{Job, programs};
+use super::super::job::Job;
+use super::super::session::{PROMPT, Session};
 use super::Way;
-use super::cases::{ends, shell};
 use super::cpus;
+use super::expect::{ends, shell};
 use crate::qemu::Machine;
 use crate::raspi::{Board, Chosen};
 use crate::test::outcome::Outcome;
@@ -87,7 +87,7 @@ fn built_in(machine: &Machine, board: Board) -> Result<Outcome> {
         (most * 9 / 10..most).contains(&mebibytes),
         "{mebibytes} MiB of {most}"
     );
-    session.expect(programs::PROMPT)?;
+    session.expect(PROMPT)?;
     session.send("exit 9\n")?;
     session.ends_with(9)?;
     Ok(Outcome::Passed)

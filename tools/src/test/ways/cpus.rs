@@ -1,7 +1,7 @@
 //! Four CPUs on every way to boot, and lists of CPUs that are wrong.
-use super::super::Job;
+use super::super::job::Job;
 use super::Way;
-use super::cases::ends;
+use super::expect::ends;
 use crate::arch::Arch;
 use crate::qemu::{Loader, Machine};
 use crate::raspi::{Board, Chosen};

@@ -3,10 +3,12 @@
 mod board;
 mod cases;
 mod cpus;
+mod expect;
 mod screen;
 
-use super::units::Unit;
-use super::{Job, kernel, suite};
+use super::job::Job;
+use super::unit::Unit;
+use super::{kernel, suite};
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
 use crate::build::Built;

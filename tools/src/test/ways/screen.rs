@@ -1,6 +1,5 @@
 //! The screen and the keyboard of a PC, by way of QEMU's monitor.
-use super::super::programs;
-use super::super::session::Session;
+use super::super::session::{PROMPT, Session};
 use crate::qemu::Machine;
 use crate::test::outcome::Outcome;
 use crate::workspace::Temporary;
@@ -18,7 +17,7 @@ pub fn keyboard(machine: &Machine) -> Result<Outcome> {
     machine.command_line = "quiet -- sh".to_owned();
     let monitor = Monitor::new(&mut machine);
     let mut session = Session::start(&machine)?;
-    session.expect(programs::PROMPT)?;
+    session.expect(PROMPT)?;
     for key in "e x i t spc 1 1 ret".split(' ') {
         monitor.say(&format!("sendkey {key} 20"))?;
     }
@@ -32,7 +31,7 @@ pub fn machine_check(machine: &Machine) -> Result<Outcome> {
     machine.command_line = "quiet -- sh".to_owned();
     let monitor = Monitor::new(&mut machine);
     let mut session = Session::start(&machine)?;
-    session.expect(programs::PROMPT)?;
+    session.expect(PROMPT)?;
     // CPU, bank, its status (valid, uncorrected, enabled), MCG_STATUS (in progress, restartable),
     // address, more.
     monitor.say("mce 0 1 0xb000000000000000 5 0 0")?;
@@ -48,7 +47,7 @@ pub fn screen(machine: &Machine) -> Result<Outcome> {
     machine.command_line = "quiet -- sh".to_owned();
     let monitor = Monitor::new(&mut machine);
     let mut session = Session::start(&machine)?;
-    session.expect(programs::PROMPT)?;
+    session.expect(PROMPT)?;
     // The answer comes over the same console, behind everything that was shown.
     session.command("true")?;
     let shot = Temporary::name("ppm");

@@ -109,7 +109,7 @@ pub fn run(order: &Order<'_>) -> ! {
         guest,
     };
     if heap_fail > 0 {
-        userland::starve::begin(heap_fail);
+        userland::heap_fail::begin(heap_fail);
     }
     for n in 0..calls {
         if n % 64 == 0 {

@@ -7,7 +7,7 @@ use super::probe::{Probe, cheapest_first};
 use super::suites::Kernel;
 use super::tree::Tree;
 use crate::linux::sha256;
-use crate::test::Job;
+use crate::test::job::Job;
 use crate::test::outcome::Outcome;
 use crate::{progress, workers, workspace};
 use anyhow::{Context, Result, ensure};

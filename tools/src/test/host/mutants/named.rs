@@ -1,7 +1,7 @@
 //! The mutants with a name, each on for a whole process: `MUTANT=NAME`.
 use super::super::{Program, cargo, programs, with_cfg};
 use super::probe::{Probe, cheapest_first};
-use crate::test::Job;
+use crate::test::job::Job;
 use crate::test::outcome::Outcome;
 use crate::{progress, workers, workspace};
 use anyhow::{Context, Result};

@@ -4,7 +4,7 @@ use super::elf;
 use crate::arch::Arch;
 use crate::guest::End;
 use crate::initramfs::Archive;
-use crate::install::starts;
+use crate::managers::starts;
 use crate::qemu::Machine;
 use crate::test::console::{self, Boot};
 use crate::test::outcome::Outcome;

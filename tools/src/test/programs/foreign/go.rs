@@ -4,7 +4,7 @@ use crate::arch::Arch;
 use crate::debian;
 use crate::guest::End;
 use crate::initramfs::Archive;
-use crate::install::starts;
+use crate::managers::starts;
 use crate::qemu::Machine;
 use crate::test::console;
 use crate::test::outcome::Outcome;

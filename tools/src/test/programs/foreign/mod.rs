@@ -3,7 +3,7 @@
 use crate::arch::Arch;
 use crate::compilers;
 use crate::qemu::Machine;
-use crate::test::Job;
+use crate::test::job::Job;
 use anyhow::Result;
 
 mod debian;

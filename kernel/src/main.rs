@@ -55,7 +55,7 @@ fn start(info: BootInfo) -> ! {
 /// The rest of the way to the first program.
 fn run(info: &BootInfo) -> ! {
     let cmdline = cmdline::get();
-    payload::init(info);
+    payload::init(info, boot::payload_start(info), boot::physical_bytes);
     greet(info);
     for word in &cmdline.unknown {
         log::warn!("unknown command-line word \"{word}\" ignored (passed to init)");

@@ -3,9 +3,8 @@
 //! the header's start.
 
 use crate::arch::boot::BootInfo;
-use crate::entry::boot::{payload_start, physical_bytes};
 use arch_boot::payload::{MAGIC, WORDS};
-use mm::addr::PhysRange;
+use mm::addr::{PhysAddr, PhysRange};
 use spin::Once;
 
 const VERSION: u64 = 1;
@@ -21,10 +20,11 @@ pub struct Payload {
 
 static PAYLOAD: Once<Payload> = Once::new();
 
-/// Finds the payload; a kernel without one (straight from the linker) has empty parts.
-pub fn init(info: &BootInfo) {
+/// Finds the payload at `start`, by `read`, which gives the bytes of reserved RAM; a kernel without
+/// one (straight from the linker) has empty parts.
+pub fn init(info: &BootInfo, start: PhysAddr, read: fn(PhysRange) -> &'static [u8]) {
     PAYLOAD.call_once(|| {
-        find(info).unwrap_or(Payload {
+        find(info, start, read).unwrap_or(Payload {
             symbols: &[],
             initramfs: &[],
         })
@@ -40,19 +40,18 @@ pub fn get() -> &'static Payload {
     PAYLOAD.get().unwrap_or(NONE)
 }
 
-fn find(info: &BootInfo) -> Option<Payload> {
-    let start = payload_start(info);
+fn find(info: &BootInfo, start: PhysAddr, read: fn(PhysRange) -> &'static [u8]) -> Option<Payload> {
     // Without a payload the image may end where RAM ends or where another reservation starts.
     info.reserved
         .iter()
         .find(|r| r.contains(start) && r.end - start >= HEADER_BYTES)?;
-    let header = physical_bytes(PhysRange::new(start, start + HEADER_BYTES));
+    let header = read(PhysRange::new(start, start + HEADER_BYTES));
     let word =
         |i: usize| u64::from_le_bytes(header[8 * i..8 * i + 8].try_into().unwrap_or_default());
     if header[..8] != MAGIC || word(1) != VERSION {
         return None;
     }
-    let bytes = physical_bytes(PhysRange::new(start, start + word(6)));
+    let bytes = read(PhysRange::new(start, start + word(6)));
     let part = |offset: u64, len: u64| {
         bytes
             .get(offset as usize..(offset + len) as usize)

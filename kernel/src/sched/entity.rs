@@ -1,9 +1,9 @@
 //! The scheduler's part of a thread.
 
-use super::queues;
 use super::switch::Context;
 use super::times::Times;
 use crate::arch;
+use crate::base::cpus;
 use crate::base::kstack::KernelStack;
 use core::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
@@ -112,7 +112,7 @@ impl Entity {
             stack,
             state: AtomicU8::new(TaskState::Runnable as u8),
             work: AtomicU32::new(work.bits()),
-            cpu: AtomicUsize::new(queues::here()),
+            cpu: AtomicUsize::new(cpus::current()),
             on_cpu: AtomicBool::new(false),
             allowed: AtomicU64::new(allowed),
             times: Times::new(),
@@ -243,7 +243,7 @@ impl Entity {
         // Pairs with the one in `place_on`: either this sees the thread on its CPU, or that CPU
         // sees the work.
         fence(SeqCst);
-        if self.is_on_cpu() && self.last_cpu() != queues::here() {
+        if self.is_on_cpu() && self.last_cpu() != cpus::current() {
             arch::cpus::interrupt(self.last_cpu());
         }
     }

@@ -23,6 +23,7 @@ pub use thread::{Entry, Reserves, Task, Thread, Threads};
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
 use crate::base::cmdline;
+use crate::base::cpus;
 use crate::base::machine::Space;
 use crate::base::stretch;
 use alloc::sync::Arc;
@@ -79,7 +80,7 @@ pub fn yield_now() {
     let Some(current) = cpu.current.clone() else {
         return;
     };
-    if current.entity().may_run_on(queues::here()) {
+    if current.entity().may_run_on(cpus::current()) {
         if cpu.queue.is_empty() {
             return;
         }
@@ -214,7 +215,7 @@ fn switch_to(next: Option<Arc<Task>>) {
         if cpu.is_current(next) {
             return;
         }
-        entity.place_on(queues::here());
+        entity.place_on(cpus::current());
         if fallible::is_short() {
             entity.add_work(Work::MAKE_ROOM);
         }
@@ -224,9 +225,10 @@ fn switch_to(next: Option<Arc<Task>>) {
         });
     }
     let switch = Switch::new(
-        cpu.current.as_deref().map(Task::entity),
-        next.as_deref().map(Task::entity),
-        queues::here(),
+        cpu.current.as_deref().map(|task| &task.entity().context),
+        next.as_deref()
+            .map(|task| (&task.entity().context, task.entity().stack_top())),
+        cpus::current(),
     );
     cpu.replace(next);
     drop(cpu);

@@ -111,12 +111,6 @@ static IDLE: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 /// The CPUs that run threads, a bit each.
 static ONLINE: Apart<AtomicU64> = Apart(AtomicU64::new(1));
 
-/// The number of the CPU that runs.
-#[inline]
-pub(super) fn here() -> usize {
-    cpus::current()
-}
-
 /// The run queue of a CPU.
 #[inline]
 pub(super) fn of(cpu: usize) -> &'static Queue {
@@ -126,7 +120,7 @@ pub(super) fn of(cpu: usize) -> &'static Queue {
 /// The run queue of the CPU that runs.
 #[inline]
 pub(super) fn this() -> &'static Queue {
-    of(here())
+    of(cpus::current())
 }
 
 /// The run queues of the CPUs that run threads, by number.
@@ -228,7 +222,7 @@ pub(super) fn push(task: Arc<Task>) {
         cpu.set_idle(number, false);
     }
     drop(cpu);
-    if number != here() {
+    if number != cpus::current() {
         if alone || idle {
             arch::cpus::interrupt(number);
         }
@@ -258,7 +252,7 @@ fn first(cpus: u64) -> Option<usize> {
 /// The CPU whose queue a thread joins: the one that it ran on, if that is idle or all are busy.
 fn choose(entity: &Entity) -> usize {
     if !kernel_lock::is_shared() {
-        return here();
+        return cpus::current();
     }
     let last = entity.last_cpu();
     // Only that CPU can run it before its registers are saved.
@@ -319,7 +313,7 @@ pub fn bind(task: &Arc<Task>, cpus: u64) {
 /// The next thread of this CPU: from its own queue, else from the longest one of the others.
 /// `None`: it is idle.
 pub(super) fn next() -> Option<Arc<Task>> {
-    let number = here();
+    let number = cpus::current();
     loop {
         let mut cpu = this().lock();
         let Some(task) = cpu.queue.pop_front() else {
@@ -358,9 +352,10 @@ pub(super) fn next() -> Option<Arc<Task>> {
 
 /// Takes the thread that waits longest of another CPU, the one where most wait that may run here.
 fn steal() -> Option<Arc<Task>> {
-    let free = |task: &Arc<Task>| !task.entity().is_on_cpu() && task.entity().may_run_on(here());
+    let free =
+        |task: &Arc<Task>| !task.entity().is_on_cpu() && task.entity().may_run_on(cpus::current());
     let waiting = |cpu: &Queue| cpu.lock().queue.iter().filter(|task| free(task)).count();
-    let others = online().filter(|(number, _)| *number != here());
+    let others = online().filter(|(number, _)| *number != cpus::current());
     let (count, longest) = others
         .map(|(_, cpu)| (waiting(cpu), cpu))
         .max_by_key(|(count, _)| *count)?;

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)]
 
-use super::entity::Entity;
 use super::{Entry, Task};
 use crate::arch::cpu::{self, KernelContext};
 use crate::base::above::Above;
@@ -78,16 +77,17 @@ static IDLE: [Context; NR_CPUS] =
     [const { Context(UnsafeCell::new(KernelContext::running())) }; NR_CPUS];
 
 impl Switch {
-    /// From the thread that runs to one that was taken from a queue; `None`: from or to the idle
-    /// loop of this CPU. Both threads are kept alive by the scheduler: `to` as its current thread,
-    /// `from` as its previous one until the other side of the switch has dropped it.
-    pub fn new(from: Option<&Entity>, to: Option<&Entity>, cpu: usize) -> Self {
-        let context = |thread: Option<&Entity>| thread.map_or(&IDLE[cpu], |t| &t.context).0.get();
+    /// From the thread that runs to one that was taken from a queue, with the top of its kernel
+    /// stack; `None`: from or to the idle loop of this CPU. Both threads are kept alive by the
+    /// scheduler: `to` as its current thread, `from` as its previous one until the other side of
+    /// the switch has dropped it.
+    pub fn new(from: Option<&Context>, to: Option<(&Context, u64)>, cpu: usize) -> Self {
+        // The idle loop never enters user mode.
+        let (to, to_stack_top) = to.unwrap_or((&IDLE[cpu], 0));
         Self {
-            from: context(from),
-            to: context(to),
-            // The idle loop never enters user mode.
-            to_stack_top: to.map_or(0, Entity::stack_top),
+            from: from.unwrap_or(&IDLE[cpu]).0.get(),
+            to: to.0.get(),
+            to_stack_top,
         }
     }
 

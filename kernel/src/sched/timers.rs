@@ -2,9 +2,10 @@
 //! of them and for the end of the time slice.
 
 use crate::arch::timer;
+use crate::base::cpus;
 use crate::base::ranks;
 use crate::base::watchdog;
-use crate::sched::{self, SLICE, Task, Thread, kernel_lock, queues};
+use crate::sched::{self, SLICE, Task, Thread, kernel_lock};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use arch_boot::cpus::NR_CPUS;
@@ -69,7 +70,7 @@ static DEADLINES: [Apart<Deadlines>; NR_CPUS] = [const {
 }; NR_CPUS];
 
 fn this() -> &'static Deadlines {
-    &DEADLINES[queues::here()]
+    &DEADLINES[cpus::current()]
 }
 
 /// Nanoseconds since boot.
@@ -80,7 +81,7 @@ pub fn now() -> u64 {
 
 /// Sets a time-out at `deadline` (ns since boot).
 pub fn set(deadline: u64, action: TimerAction) -> TimerId {
-    let cpu = queues::here();
+    let cpu = cpus::current();
     let mut timers = TIMERS[cpu].lock();
     timers.serial += 1;
     let id = TimerId {
@@ -151,7 +152,7 @@ pub fn interrupt() {
         own.slice_end.store(u64::MAX, Relaxed);
         sched::slice_over();
     }
-    let first = TIMERS[queues::here()]
+    let first = TIMERS[cpus::current()]
         .lock()
         .queue
         .first_key_value()
@@ -171,7 +172,7 @@ pub fn interrupt() {
 }
 
 fn take_due(now: u64) -> Option<(TimerId, TimerAction)> {
-    let mut timers = TIMERS[queues::here()].lock();
+    let mut timers = TIMERS[cpus::current()].lock();
     let first = timers.queue.first_entry()?;
     (first.key().deadline <= now).then(|| first.remove_entry())
 }

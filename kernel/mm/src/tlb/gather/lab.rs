@@ -1,13 +1,12 @@
 //! Lab 8: what is gathered, flushed and freed by the student's code. Each step is checked before it
 //! is done; a wrong one panics, in words that a student can go on with.
 
-use super::Gather;
+use super::{Gather, Gone};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Cpu, Level, Machine, PteFormat, Tlb};
 use crate::manager::Mm;
 use crate::stat::Event;
 use crate::switch::Lab;
-use crate::tlb::release::Gone;
 use core::ops::Range;
 use labs::gather::referee::{self, Kept, Owed};
 use labs::gather::{Batch, Memory, Solution};

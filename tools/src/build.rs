@@ -1,9 +1,9 @@
 //! cargo builds the kernel and the user programs; the result is one bootable file.
 use crate::arch::Arch;
 use crate::{image, initramfs, progress, symbols, workspace};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,6 +43,7 @@ pub fn of_labs(
     kernel.command.arg(format!("--features={features}"));
     kernel.command.env("LAB_FROM", from);
     kernel.command = close(kernel.command);
+    kernel.of_labs = true;
     whole(arch, kernel, folder, "")
 }
 
@@ -57,7 +58,9 @@ pub fn elsewhere(arch: Arch, checkout: &Path, target: &Path) -> Result<Built> {
 
 /// The files around a kernel, in `folder`.
 fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built> {
+    let _alone = alone(arch)?;
     let programs = programs(arch)?;
+    let of_labs = kernel.of_labs;
     let kernel = kernel.run()?;
     let elf = kernel
         .into_iter()
@@ -66,6 +69,12 @@ fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built
 
     let archive = initramfs::default_archive(&programs)?.finish()?;
     let bytes = fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
+    // Without their code `lab=on` would be a word that the kernel does not know, and passes over.
+    if of_labs {
+        let functions = symbols::functions(&bytes)?;
+        let has_labs = functions.values().any(|name| name.contains("4labs"));
+        ensure!(has_labs, "{} has no code of labs", elf.display());
+    }
     let payload = image::payload(&symbols::table(&bytes)?, &archive);
 
     fs::create_dir_all(folder)?;
@@ -85,6 +94,16 @@ fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built
         elf,
         programs,
     })
+}
+
+/// Kept while a build for an architecture runs and what it made is read: kernels with and without
+/// labs have one path, and the next build, by whichever process, puts its own there.
+fn alone(arch: Arch) -> Result<File> {
+    let folder = workspace::target();
+    fs::create_dir_all(&folder)?;
+    let file = File::create(folder.join(format!("{arch}.lock"))).context("cannot make a lock")?;
+    file.lock().context("cannot lock the builds of kernels")?;
+    Ok(file)
 }
 
 /// Builds the user programs of one architecture.
@@ -116,6 +135,8 @@ struct Cargo {
     label: String,
     target: &'static str,
     profile: &'static str,
+    /// A kernel with the code of labs.
+    of_labs: bool,
 }
 
 impl Cargo {
@@ -141,6 +162,7 @@ impl Cargo {
             label: format!("building {package} for {arch}"),
             target,
             profile,
+            of_labs: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! cargo builds the kernel and the user programs; the result is one bootable file.
 use crate::arch::Arch;
 use crate::{image, initramfs, progress, symbols, workspace};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,6 @@ pub fn of_labs(
     kernel.command.arg(format!("--features={features}"));
     kernel.command.env("LAB_FROM", from);
     kernel.command = close(kernel.command);
-    kernel.of_labs = true;
     whole(arch, kernel, folder, "")
 }
 
@@ -60,7 +59,6 @@ pub fn elsewhere(arch: Arch, checkout: &Path, target: &Path) -> Result<Built> {
 fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built> {
     let _alone = alone(arch)?;
     let programs = programs(arch)?;
-    let of_labs = kernel.of_labs;
     let kernel = kernel.run()?;
     let elf = kernel
         .into_iter()
@@ -69,12 +67,6 @@ fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built
 
     let archive = initramfs::default_archive(&programs)?.finish()?;
     let bytes = fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
-    // Without their code `lab=on` would be a word that the kernel does not know, and passes over.
-    if of_labs {
-        let functions = symbols::functions(&bytes)?;
-        let has_labs = functions.values().any(|name| name.contains("4labs"));
-        ensure!(has_labs, "{} has no code of labs", elf.display());
-    }
     let payload = image::payload(&symbols::table(&bytes)?, &archive);
 
     fs::create_dir_all(folder)?;
@@ -135,8 +127,6 @@ struct Cargo {
     label: String,
     target: &'static str,
     profile: &'static str,
-    /// A kernel with the code of labs.
-    of_labs: bool,
 }
 
 impl Cargo {
@@ -162,7 +152,6 @@ impl Cargo {
             label: format!("building {package} for {arch}"),
             target,
             profile,
-            of_labs: false,
         }
     }
 

@@ -27,9 +27,7 @@ type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
 const TESTS: [Test; 11] = [
     ("image_size", image_size),
-    ("same_figures_twice", |arch, built| {
-        same_figures(arch, built, 1, "quiet -- memtour")
-    }),
+    ("same_figures_twice", tour),
     ("same_figures_on_four_cpus", |arch, built| {
         same_figures(arch, built, 4, "quiet -- torture --steps 2000 --seed 1")
     }),
@@ -110,6 +108,34 @@ fn same_figures(arch: Arch, built: &Built, cpus: u32, words: &str) -> Result<Out
         .map(|(a, b)| format!("- {a}\n+ {b}\n"))
         .collect();
     Ok(Outcome::Failed(format!("two runs differ:\n{differing}")))
+}
+
+/// The tour: the same twice, and on x86_64 the steps that the README's picture shows.
+fn tour(arch: Arch, built: &Built) -> Result<Outcome> {
+    const TOUR: &str = "quiet -- memtour";
+    if arch == Arch::X86_64 {
+        let drawn = steps(include_str!("../../../../docs/terminal.svg"));
+        let told = steps(&counted(arch, built, 1, TOUR)?.text);
+        ensure!(
+            drawn == told && told.len() == 8,
+            "docs/terminal.svg has {drawn:#?}, not {told:#?}"
+        );
+    }
+    same_figures(arch, built, 1, TOUR)
+}
+
+/// Name and counts of each step of a tour; the last of the eight numbers of a line is its time.
+fn steps(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| {
+        let line = line.strip_suffix("</text>").unwrap_or(line);
+        line.rsplit('>').next().unwrap_or(line)
+    });
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let is_number = |word: &&str| word.parse::<i64>().is_ok();
+    words
+        .filter(|words| words.len() > 8 && words[words.len() - 8..].iter().all(is_number))
+        .map(|words| words[..words.len() - 1].join(" "))
+        .collect()
 }
 
 /// With 1 GiB, and from there to 5 GiB: a PC then has a hole of 2 GiB in its memory.

@@ -91,11 +91,7 @@ fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built
 /// Kept while a build for an architecture runs and what it made is read: kernels with and without
 /// labs have one path, and the next build, by whichever process, puts its own there.
 fn alone(arch: Arch) -> Result<File> {
-    let folder = workspace::target();
-    fs::create_dir_all(&folder)?;
-    let file = File::create(folder.join(format!("{arch}.lock"))).context("cannot make a lock")?;
-    file.lock().context("cannot lock the builds of kernels")?;
-    Ok(file)
+    workspace::lock(&workspace::target().join(format!("{arch}.lock")))
 }
 
 /// Builds the user programs of one architecture.

@@ -4,7 +4,7 @@ use crate::arch::Arch;
 use anyhow::{Context, Result};
 use std::collections::hash_map::RandomState;
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +55,17 @@ pub fn writable(option: &str, path: &Path) -> Result<PathBuf, UsageError> {
         Ok(_) => Ok(path),
         Err(error) => Err(UsageError(format!("{option} {}: {error}", path.display()))),
     }
+}
+
+/// Waits until no thread and no other process keeps the lock that is this file, which is made where
+/// it is not there; kept for as long as the result.
+pub fn lock(path: &Path) -> Result<File> {
+    let about = || format!("cannot lock {}", path.display());
+    let folder = path.parent().context("a lock is in a folder")?;
+    fs::create_dir_all(folder).with_context(about)?;
+    let file = File::create(path).with_context(about)?;
+    file.lock().with_context(about)?;
+    Ok(file)
 }
 
 /// A file or folder for one run, which goes with this value.

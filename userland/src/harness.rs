@@ -375,6 +375,7 @@ mod tests {
         };
         assert!(why.ends_with("[30, 20, 20]"), "{why}");
     }
+
     #[test]
     fn only_another_kernel_may_lack_quires_counters() {
         let other = Table::parse("f", "").get("pgfault").unwrap_err();

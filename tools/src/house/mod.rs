@@ -174,7 +174,7 @@ fn rows() -> Result<Vec<Row>> {
         },
         Row {
             name: "`VmaFlags::` outside of vma/".to_owned(),
-            cells: [Some(Cell::places(&flags_outside())), None, None],
+            cells: [Some(Cell::places(&flags_outside()?)), None, None],
         },
         Row {
             name: "upward arrows".to_owned(),
@@ -215,20 +215,19 @@ fn upward_arrows() -> Result<Vec<String>> {
 }
 
 /// Where the memory manager asks for a flag of a VMA elsewhere than in `vma/`.
-fn flags_outside() -> Vec<String> {
-    let sources = rooms::read(&workspace::root().join(FOLDERS[0]));
-    let outside = sources
-        .iter()
-        .filter(|source| source.module.first().is_none_or(|first| first != "vma"));
-    let places = outside.flat_map(|source| {
-        let code = rooms::code(&fs::read_to_string(&source.file).unwrap_or_default());
-        let place = source.module.join("/");
-        let lines = code.lines().zip(1..).flat_map(move |(line, number)| {
-            vec![format!("{place}:{number}"); line.matches("VmaFlags::").count()]
-        });
-        lines.collect::<Vec<_>>()
-    });
-    places.collect()
+fn flags_outside() -> Result<Vec<String>> {
+    let mut places = Vec::new();
+    for (file, text) in texts(&FOLDERS[..1])? {
+        let place = file.trim_start_matches(FOLDERS[0]).trim_start_matches('/');
+        if place.starts_with("vma/") {
+            continue;
+        }
+        for (line, number) in rooms::code(&text).lines().zip(1..) {
+            let flags = line.matches("VmaFlags::");
+            places.extend(flags.map(|_| format!("{place}:{number}")));
+        }
+    }
+    Ok(places)
 }
 
 /// The files in which modules of a crate import each other in circles: of the memory manager, of

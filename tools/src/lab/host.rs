@@ -102,9 +102,7 @@ impl Place {
     /// each lab are compiled from where they are.
     pub fn with(from: &Path) -> Result<Place> {
         let folder = folder();
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let lock = File::create(folder.join("lock")).context("cannot make the lock of labs")?;
-        lock.lock().context("cannot lock the builds of labs")?;
+        let lock = workspace::lock(&folder.join("lock"))?;
         let answers = from == Path::new(ANSWER);
         for file in FILES.iter().filter(|_| !answers) {
             let text = source::read(from, file)?.map_err(|why| anyhow!("{file}: {why}"))?;

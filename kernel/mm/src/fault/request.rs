@@ -20,7 +20,7 @@ pub(super) struct Request {
     pub tried: bool,
     /// Copy a read-only private page all the same; it stays read-only (exec's setup).
     pub force: bool,
-    /// [`Locked::past_marks`] has looked after the VMA's marks.
+    /// `Locked::past_marks` has looked after the VMA's marks.
     pub unmarked: bool,
 }
 

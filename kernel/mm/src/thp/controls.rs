@@ -51,6 +51,7 @@ words! {
         Never = "never",
     }
 }
+
 /// The settings as they were written.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {

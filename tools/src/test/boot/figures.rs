@@ -92,6 +92,17 @@ fn counted(arch: Arch, built: &Built, cpus: u32, words: &str) -> Result<console:
 /// Two runs of `words` print the same, times included; with several CPUs, too, which take turns.
 fn same_figures(arch: Arch, built: &Built, cpus: u32, words: &str) -> Result<Outcome> {
     let first = counted(arch, built, cpus, words)?;
+    again(&first, arch, built, cpus, words)
+}
+
+/// Another run of `words` prints what the first did.
+fn again(
+    first: &console::Boot,
+    arch: Arch,
+    built: &Built,
+    cpus: u32,
+    words: &str,
+) -> Result<Outcome> {
     let second = counted(arch, built, cpus, words)?;
     if first.end != End::Status(0) || first.text.lines().count() < 4 {
         return Ok(Outcome::Failed(format!(
@@ -113,15 +124,16 @@ fn same_figures(arch: Arch, built: &Built, cpus: u32, words: &str) -> Result<Out
 /// The tour: the same twice, and on x86_64 the steps that the README's picture shows.
 fn tour(arch: Arch, built: &Built) -> Result<Outcome> {
     const TOUR: &str = "quiet -- memtour";
+    let first = counted(arch, built, 1, TOUR)?;
     if arch == Arch::X86_64 {
         let drawn = steps(include_str!("../../../../docs/terminal.svg"));
-        let told = steps(&counted(arch, built, 1, TOUR)?.text);
+        let told = steps(&first.text);
         ensure!(
             drawn == told && told.len() == 8,
             "docs/terminal.svg has {drawn:#?}, not {told:#?}"
         );
     }
-    same_figures(arch, built, 1, TOUR)
+    again(&first, arch, built, 1, TOUR)
 }
 
 /// Name and counts of each step of a tour; the last of the eight numbers of a line is its time.

@@ -96,7 +96,16 @@ fn one_evening_of_reading() {
 /// Paths from the root in backticks, with `*` for both machines.
 #[test]
 fn paths_lead_to_files() {
-    let folders = ["arch/", "kernel/", "userland/", "tools/", "tests/", "docs/"];
+    let folders = [
+        "arch/",
+        "kernel/",
+        "proof/",
+        "measure/",
+        "course/",
+        "userland/",
+        "tools/",
+        "docs/",
+    ];
     let mut seen = 0;
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
         let text = fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
@@ -130,7 +139,7 @@ fn where_the_tests_are() {
     for path in names.iter().filter(|name| name.contains('/')) {
         assert!(is_there(path), "{path}");
     }
-    let files = ["arch/sim/tests", "kernel/mm/tests", "kernel/mm/src"];
+    let files = ["proof/sim/tests", "kernel/mm/tests", "kernel/mm/src"];
     for file in files
         .iter()
         .flat_map(|folder| fs::read_dir(Path::new(ROOT).join(folder)).unwrap())

@@ -1,4 +1,4 @@
-//! `./run.sh proof`: checks the proofs in `docs/proofs` with Coq, and prints the theorems and their
+//! `./run.sh proof`: checks the proofs in `proof/coq` with Coq, and prints the theorems and their
 //! assumptions.
 use crate::args::ProofArgs;
 use crate::{install, progress, workspace};
@@ -48,7 +48,7 @@ struct Statement {
 /// Compiles all files below `target/proofs`, so that nothing lies beside the sources, and makes Coq
 /// print the assumptions of the statements.
 pub fn check() -> Result<Checked> {
-    let sources = workspace::root().join("docs/proofs");
+    let sources = workspace::root().join("proof/coq");
     let build = workspace::target().join("proofs");
     if build.exists() {
         fs::remove_dir_all(&build)?;
@@ -59,7 +59,7 @@ pub fn check() -> Result<Checked> {
     let files: Vec<&str> = project.lines().filter_map(module).collect();
     for file in &files {
         let text = fs::read_to_string(sources.join(format!("{file}.v")))
-            .with_context(|| format!("docs/proofs/{file}.v"))?;
+            .with_context(|| format!("proof/coq/{file}.v"))?;
         statements.extend(statements_of(file, &text));
         fs::write(build.join(format!("{file}.v")), text)?;
         compile(&build, file)?;
@@ -75,7 +75,7 @@ pub fn check() -> Result<Checked> {
         "the proofs rest on something that was not proved:\n{rest}"
     );
     let count = statements.iter().filter(|one| one.theorem).count();
-    ensure!(count > 0, "there are no theorems in docs/proofs");
+    ensure!(count > 0, "there are no theorems in proof/coq");
     Ok(Checked {
         theorems: theorems.trim_end().to_owned(),
         count,
@@ -139,7 +139,7 @@ fn compile(folder: &Path, file: &str) -> Result<String> {
         .current_dir(folder)
         .args(["-q", "-Q", ".", "Quire"])
         .arg(format!("{file}.v"));
-    let output = progress::step(&format!("checking docs/proofs/{file}.v"), &mut command)?;
+    let output = progress::step(&format!("checking proof/coq/{file}.v"), &mut command)?;
     Ok(String::from_utf8(output)?)
 }
 
@@ -164,7 +164,7 @@ mod tests {
     /// All files are in the project, so that none goes unchecked.
     #[test]
     fn every_file_is_checked() {
-        let folder = workspace::root().join("docs/proofs");
+        let folder = workspace::root().join("proof/coq");
         let project = fs::read_to_string(folder.join("_CoqProject")).unwrap();
         let mut listed: Vec<_> = project.lines().filter_map(module).collect();
         let found = fs::read_dir(folder).unwrap().filter_map(|entry| {

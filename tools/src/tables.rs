@@ -156,7 +156,7 @@ fn pairs_table() -> String {
 fn switches() {
     let tables = [
         ("kernel/switches/src/table.rs", switches_table()),
-        ("kernel/ktest/src/settings.rs", pairs_table()),
+        ("proof/ktest/src/settings.rs", pairs_table()),
     ];
     page("switches.md", &tables);
 }

@@ -1,5 +1,5 @@
 //! Marks around what is measured: plain stores to one page at a fixed address, which the plugin
-//! `tools/plugin` sees in QEMU. No kernel knows of them, and without the plugin they cost a store.
+//! `measure/plugin` sees in QEMU. No kernel knows of them; without the plugin they cost a store.
 //!
 //! Words 1 to 7 of the page hold the name, UTF-8, padded with zeros; they are stored first. A store
 //! to word 0 then says what happens: a measurement begins, ends, or the open one is forgotten.

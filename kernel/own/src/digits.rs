@@ -391,15 +391,15 @@ mod tests {
     use super::*;
     use std::format;
 
-    /// The proofs in `docs/proofs` are about these shapes.
+    /// The proofs in `proof/coq` are about these shapes.
     #[test]
     fn the_proofs_have_the_same_shapes() {
-        let proofs = include_str!("../../../docs/proofs/Seed.v");
+        let proofs = include_str!("../../../proof/coq/Seed.v");
         for Shape { values, bits, base } in SHAPES {
             let order = (base - 1).ilog2();
             assert_eq!(base, (1 << order) + 1, "up to 2^order mappings");
             let form = format!("form_fits {order} {bits} {values} ");
-            assert!(proofs.contains(&form), "docs/proofs/Seed.v lacks: {form}");
+            assert!(proofs.contains(&form), "proof/coq/Seed.v lacks: {form}");
         }
     }
 }

@@ -29,7 +29,7 @@ impl Default for Ids {
 impl Ids {
     /// The most address spaces at a time, so that all of them together do not bring the number of
     /// references of a folio to half of what a word can hold: a folio of 16 pages that all of them
-    /// map has 983,040 references, its word holds 2^21 ([`crate::unified`]; `docs/proofs`).
+    /// map has 983,040 references, its word holds 2^21 ([`crate::unified`]; `proof/coq`).
     pub const MOST: usize = 61_440;
 
     /// All ids are free.
@@ -151,10 +151,10 @@ mod tests {
         assert_eq!(ids.take(0), Some(MmId::COMMON));
     }
 
-    /// The proofs in `docs/proofs` are about as many spaces, and the same id.
+    /// The proofs in `proof/coq` are about as many spaces, and the same id.
     #[test]
     fn the_proofs_have_the_same_numbers() {
-        let proofs = include_str!("../../../docs/proofs/Common.v");
+        let proofs = include_str!("../../../proof/coq/Common.v");
         let most = std::format!("(fun s => 0 <= s <= {}) spaces", Ids::MOST);
         let common = std::format!("Definition common : Z := {}.", MmId::COMMON.get());
         assert!(proofs.contains(&most) && proofs.contains(&common));

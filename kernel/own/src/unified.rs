@@ -1,4 +1,4 @@
-// In handouts of lab 6: labs/06-owner/instead/unified.rs
+// In handouts of lab 6: course/labs/06-owner/instead/unified.rs
 //! One word for each folio, one atomic add for each update, and an answer that is always exact.
 //!
 //! # The word
@@ -327,12 +327,11 @@ impl Account for Unified {
 mod tests {
     use super::*;
 
-    /// The proofs in `docs/proofs` are about these words: the same fields, orders, ids and weights.
+    /// The proofs in `proof/coq` are about these words: the same fields, orders, ids and weights.
     #[test]
     fn the_proofs_have_the_same_constants() {
-        let proofs = include_str!("../../../docs/proofs/Layouts.v");
-        let has =
-            |line: &str| assert!(proofs.contains(line), "docs/proofs/Layouts.v lacks: {line}");
+        let proofs = include_str!("../../../proof/coq/Layouts.v");
+        let has = |line: &str| assert!(proofs.contains(line), "proof/coq/Layouts.v lacks: {line}");
         let last = MmId::COMMON.get();
         has(&std::format!("(id : Z) : Prop := 0 <= id <= {last}."));
         for (name, format, Order(order)) in [

@@ -120,7 +120,8 @@ switches! {
     Ids("ids") = "1" | "32766", default "32766", set at Boot, pairs Words;
 
     /// In the kernel of a lab, whose mechanism is the one of the lab: none, all are the kernel's
-    /// own; or that of the lab with this name, `on` where only one is built in. See labs/README.md.
+    /// own; or that of the lab with this name, `on` where only one is built in. See
+    /// course/labs/README.md.
     #[cfg(feature = "lab")]
     Lab("lab") = "off"
         | #[cfg(feature = "lab-order")] "order"

@@ -36,7 +36,7 @@ pub struct BenchArgs {
     /// machine; needs one --arch
     #[arg(long, value_name = "IMAGE")]
     pub linux: Option<PathBuf>,
-    /// Hold the counts at 4, 64 and 2048 kB against the golden ones in tools/golden: each may be
+    /// Hold the counts at 4, 64 and 2048 kB against the golden ones in measure/golden: each may be
     /// 1 % more or less
     #[arg(long, conflicts_with_all = ["ablation", "set", "json", "linux", "smp", "bless"])]
     pub check: bool,

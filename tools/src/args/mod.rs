@@ -79,7 +79,7 @@ pub enum Command {
     /// Measures the tables of the mailing-list threads that this kernel comes from, beside their
     /// own figures
     Seeds(SeedsArgs),
-    /// Checks the proofs in docs/proofs with Coq and prints the theorems
+    /// Checks the proofs in proof/coq with Coq and prints the theorems
     Proof(ProofArgs),
     /// Builds the documentation as one book, with its links checked
     Book(BookArgs),

@@ -58,7 +58,7 @@ pub struct TestArgs {
     /// Print the names instead, each with its level
     #[arg(long)]
     pub list: bool,
-    /// Write down which tests there are, in tests/cases.txt, and run none
+    /// Write down which tests there are, in proof/cases.txt, and run none
     #[arg(long, conflicts_with_all = ["list", "machine", "long", "smp", "slice"])]
     pub bless: bool,
     /// Write the results as JUnit XML, too

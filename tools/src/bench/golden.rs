@@ -1,5 +1,5 @@
-//! `bench --check` and `--bless`: golden counts, committed in `tools/golden`, that a change of the
-//! kernel is held against.
+//! `bench --check` and `--bless`: golden counts, committed in `measure/golden`, that a change of
+//! the kernel is held against.
 //!
 //! Each cell is measured in a boot of its own, so that a count does not depend on which others are
 //! measured before it.
@@ -122,7 +122,7 @@ fn figures(cells: &Cells) -> impl Iterator<Item = ((String, u64), f64)> {
 }
 
 fn file(arch: Arch) -> PathBuf {
-    workspace::root().join(format!("tools/golden/bench-{arch}.txt"))
+    workspace::root().join(format!("measure/golden/bench-{arch}.txt"))
 }
 
 /// The golden counts of a machine; none where there is no file yet.

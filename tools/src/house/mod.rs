@@ -28,9 +28,9 @@ const PRODUCT: [&str; 4] = ["kernel", "arch/boot", "arch/x86_64", "arch/aarch64"
 
 /// What measures: on the host, and in a guest.
 const MEASURES: [&str; 26] = [
-    "tools/models",
-    "tools/measure",
-    "tools/plugin",
+    "measure/models",
+    "measure/counts",
+    "measure/plugin",
     "tools/src/bench",
     "tools/src/compare",
     "tools/src/compat",

@@ -8,7 +8,7 @@
 //! // In handouts of lab 1: let _ = facts;
 //! // In handouts of lab 1: Order(0)
 //! // End of lab 1.
-//! // In handouts of lab 6: labs/06-owner/instead/unified.rs
+//! // In handouts of lab 6: course/labs/06-owner/instead/unified.rs
 //! // End of lab 6.
 //! ```
 use super::list::{self, LABS, Lab};
@@ -25,7 +25,7 @@ use std::process::Command;
 pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// Which labs a handout is of, in a file of its own.
-pub const OF: &str = "labs/handout";
+pub const OF: &str = "course/labs/handout";
 
 /// Writes one.
 pub fn handout(args: &HandoutArgs) -> Result<u8> {
@@ -92,7 +92,7 @@ pub fn files(labs: &[&Lab]) -> Result<Files> {
 
 fn is_left_out(name: &str) -> bool {
     let folders = ["/answer/", "/instead/"];
-    name.starts_with("labs/") && folders.iter().any(|folder| name.contains(folder))
+    name.starts_with("course/labs/") && folders.iter().any(|folder| name.contains(folder))
 }
 
 /// A source file with what is to be written by students replaced.
@@ -134,7 +134,7 @@ fn without(text: &str, labs: &[&Lab]) -> Result<String> {
 
 /// What comes in a region's place: the words themselves, or what the file has that they name.
 fn text_of(words: &str) -> Result<Cow<'_, str>> {
-    if !words.starts_with("labs/") {
+    if !words.starts_with("course/labs/") {
         return Ok(words.into());
     }
     let text = fs::read_to_string(workspace::root().join(words));
@@ -206,7 +206,7 @@ mod tests {
     fn a_region_may_name_a_file() {
         let six = list::by_number(6).unwrap();
         let region = |file| {
-            let name = format!("labs/06-owner/instead/{file}");
+            let name = format!("course/labs/06-owner/instead/{file}");
             format!("    // In handouts of lab 6: {name}\n    secret();\n    // End of lab 6.\n")
         };
         let handed_out = without(&region("unified.rs"), &[six]).unwrap();

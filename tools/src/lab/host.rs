@@ -91,7 +91,7 @@ fn read(child: &mut Child, limit: Duration) -> Result<(Vec<String>, bool)> {
 /// compiler keeps for the next build has the paths of source files, which should differ by what
 /// students wrote and not by whose folder it is.
 pub struct Place {
-    /// What `labs/build.rs` takes.
+    /// What `course/labs/build.rs` takes.
     from: PathBuf,
     /// Nobody else builds a lab while it is open: no thread of this process, and no other process.
     _lock: File,

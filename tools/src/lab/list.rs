@@ -19,7 +19,7 @@ pub struct Lab {
     pub number: u32,
     /// Its title.
     pub title: &'static str,
-    /// Its folder in `labs/`.
+    /// Its folder in `course/labs/`.
     folder: &'static str,
     /// The feature of the crates that builds it: `lab-FEATURE` in the kernel.
     pub feature: &'static str,
@@ -220,7 +220,7 @@ const GATHER: Lab = Lab {
 impl Lab {
     /// Its folder.
     pub fn folder(&self) -> PathBuf {
-        workspace::root().join("labs").join(self.folder)
+        workspace::root().join("course/labs").join(self.folder)
     }
     /// Its answer, which handouts have not got.
     pub fn answer(&self) -> PathBuf {

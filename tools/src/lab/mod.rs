@@ -33,7 +33,9 @@ pub fn lab(args: &LabArgs) -> Result<u8> {
     }
     let Some(number) = args.number else {
         print!("{}", list::table());
-        println!("\nBegin with labs/01-order/README.md; ./run.sh lab 1 grades what is there.");
+        println!(
+            "\nBegin with course/labs/01-order/README.md; ./run.sh lab 1 grades what is there."
+        );
         return Ok(0);
     };
     let lab = list::by_number(number)?;

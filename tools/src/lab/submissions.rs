@@ -62,8 +62,9 @@ fn one(lab: &Lab, dir: &Path, into: &Path) -> Result<Vec<String>> {
         .collect();
     let handed: Files = handout::files(&handout::chosen(&numbers)?)?;
     let own = FILES.into_iter().chain([WORDS]);
-    let of_student =
-        |name: &str| name.starts_with("labs/") && own.clone().any(|file| name.ends_with(file));
+    let of_student = |name: &str| {
+        name.starts_with("course/labs/") && own.clone().any(|file| name.ends_with(file))
+    };
     let changed = handed.iter().filter(|(name, bytes)| {
         !of_student(name) && theirs(name, bytes.len() as u64).as_ref() != Some(bytes)
     });

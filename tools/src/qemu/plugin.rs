@@ -1,4 +1,4 @@
-//! The plugin `tools/plugin` on a machine, and where it comes from.
+//! The plugin `measure/plugin` on a machine, and where it comes from.
 use crate::arch::Arch;
 use crate::build;
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-//! The tracked list of all cases, `tests/cases.txt`: what `--list` prints without a build, what a
+//! The tracked list of all cases, `proof/cases.txt`: what `--list` prints without a build, what a
 //! run expects to find, and how many there are. `./run.sh test --bless` writes it.
 use crate::workspace;
 use anyhow::{Context, Result};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 
-const FILE: &str = "tests/cases.txt";
+const FILE: &str = "proof/cases.txt";
 const HEAD: &str = "# The cases of ./run.sh test, by what their names begin with: written by ./run.sh test --bless.\n";
 
 /// What names begin with, and what follows there.

@@ -360,7 +360,7 @@ mod tests {
     fn package_names() {
         assert_eq!(package("path+file:///x/kernel/mm#0.1.0"), "mm");
         assert_eq!(
-            package("path+file:///x/arch/sim#arch-sim@0.1.0"),
+            package("path+file:///x/proof/sim#arch-sim@0.1.0"),
             "arch-sim"
         );
     }

@@ -68,7 +68,7 @@ pub const ROWS: &[Row] = &[
     read(
         "host.proof.coq",
         Slice(1),
-        &["docs/proofs", "kernel/own/src"],
+        &["proof/coq", "kernel/own/src"],
         "a step of the account's mathematics that does not follow",
     ),
     read(
@@ -106,13 +106,13 @@ pub const ROWS: &[Row] = &[
     read(
         "host.labs.*.broken",
         Slice(3),
-        &["labs", "tools/src/lab"],
+        &["course/labs", "tools/src/lab"],
         "a broken solution that a lab's tests pass",
     ),
     read(
         "host.labs.*.alone",
         Spread,
-        &["labs", "tools/src/lab"],
+        &["course/labs", "tools/src/lab"],
         "a lab that does not compile without the others",
     ),
     read(
@@ -242,7 +242,7 @@ pub const ROWS: &[Row] = &[
     read(
         "user.*.plugin.*",
         Slice(5),
-        &["tools/plugin", "tools/measure", "tools/models"],
+        &["measure/plugin", "measure/counts", "measure/models"],
         "a count that differs from run to run, or between CPUs",
     ),
     read(
@@ -254,7 +254,7 @@ pub const ROWS: &[Row] = &[
     read(
         "user.*.labs.*",
         Slice(3),
-        &["labs", "tools/src/lab"],
+        &["course/labs", "tools/src/lab"],
         "an answer that does not get full points, a submission that is graded as something else",
     ),
     row(

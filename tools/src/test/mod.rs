@@ -5,7 +5,7 @@
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the
 //!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;
 //!   `host.shuttle.TEST`: the memory manager on the simulated machine under chosen schedules;
-//!   `host.labs.N.CASE`: the labs of a course; `host.proof.coq`: the proofs in `docs/proofs`;
+//!   `host.labs.N.CASE`: the labs of a course; `host.proof.coq`: the proofs in `proof/coq`;
 //!   `host.book.builds`: the documentation as a book;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,

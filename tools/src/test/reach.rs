@@ -9,7 +9,7 @@ use std::path::Path;
 /// beginning that fits a file counts; for the memory manager's rooms see [`of_room`].
 const REACH: &[(&str, &str)] = &[
     ("docs", "host.tools.links.*,host.tools.tables.*,host.book.*"),
-    ("docs/proofs", "host.proof.*,host.tools.links.*"),
+    ("proof/coq", "host.proof.*,host.tools.links.*"),
     ("docs/report", "host.tools.links.*"),
     ("README.md", "host.tools.links.*,host.book.*"),
     (
@@ -20,14 +20,14 @@ const REACH: &[(&str, &str)] = &[
         "CONTRIBUTING.md",
         "host.tools.links.*,host.rooms.*,host.book.*",
     ),
-    ("labs", "host.labs.*,user.*.labs.*,host.rooms.*"),
+    ("course/labs", "host.labs.*,user.*.labs.*,host.rooms.*"),
     ("kernel/screen", "host.screen.*,way.*.boot.*"),
-    ("kernel/ktap", "host.ktap.*,kernel.*,*.selftests.*"),
+    ("proof/ktap", "host.ktap.*,kernel.*,*.selftests.*"),
     (
         "kernel/parts",
         "host.parts.*,kernel.*,*.selftests.*,*.boot.*",
     ),
-    ("kernel/rooms", "host.rooms.*"),
+    ("proof/rooms", "host.rooms.*"),
     (
         "kernel/fallible",
         "host.fallible.*,host.mm.*,host.arch-sim.*,kernel.*,*.abuse.*",
@@ -53,15 +53,15 @@ const REACH: &[(&str, &str)] = &[
         "arch/aarch64",
         "host.arch-aarch64.*,host.rooms.*,kernel.aarch64.*,user.aarch64.*,way.virt*,way.raspi*",
     ),
-    ("tests/c", "*.programs.*,*.foreign.*"),
-    ("tests/go", "*.foreign.*"),
-    ("tools/models", "host.models.*,user.*.plugin.*"),
+    ("proof/c", "*.programs.*,*.foreign.*"),
+    ("proof/go", "*.foreign.*"),
+    ("measure/models", "host.models.*,user.*.plugin.*"),
     (
-        "tools/measure",
+        "measure/counts",
         "host.measure.*,user.*.plugin.*,user.*.conflicts.*,user.*.golden.*",
     ),
-    ("tools/plugin", "user.*.plugin.*,user.*.conflicts.*"),
-    ("tools/golden", "host.tools.*,user.*.golden.*"),
+    ("measure/plugin", "user.*.plugin.*,user.*.conflicts.*"),
+    ("measure/golden", "host.tools.*,user.*.golden.*"),
     ("tools/src", "host.tools.*"),
     (
         "tools/src/bench",
@@ -146,11 +146,11 @@ pub fn alternatives(name: &str) -> Vec<String> {
     }
 }
 
-/// `arch/sim/tests/reuse.rs` and `kernel/mm/tests/vmas` as patterns of their tests.
+/// `proof/sim/tests/reuse.rs` and `kernel/mm/tests/vmas` as patterns of their tests.
 fn pattern(path: &str) -> Option<String> {
     let (folder, program) = path.split_once("/tests/")?;
     let package = match folder {
-        "arch/sim" => "arch-sim",
+        "proof/sim" => "arch-sim",
         folder => folder.rsplit('/').next()?,
     };
     let program = program.trim_end_matches(".rs");
@@ -248,7 +248,7 @@ mod tests {
         for pattern in ["host.arch-sim.reuse.*", "*.golden.*", "kernel.*"] {
             assert!(cow.split(',').any(|one| one == pattern), "{cow}");
         }
-        let docs = reached(&["docs/folios.md", "docs/proofs/Account.v"]).unwrap();
+        let docs = reached(&["docs/folios.md", "proof/coq/Account.v"]).unwrap();
         assert!(
             docs.contains("host.proof.*") && !docs.contains("kernel"),
             "{docs}"

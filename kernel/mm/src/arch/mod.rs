@@ -1,5 +1,5 @@
 //! The interface to a machine: four small traits, implemented by `arch/x86_64`, `arch/aarch64` and
-//! `arch/sim`. All else in this crate is machine-independent.
+//! `proof/sim`. All else in this crate is machine-independent.
 
 mod format;
 mod mem;

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 impl<M: Machine> Tally<'_, M> {
     /// Checks the account of a private folio against the mappings found; returns the number of
     /// pins, by search: above as many references as pages, the account need not know it
-    /// (docs/proofs).
+    /// (proof/coq).
     fn account(&self, head: Pfn) -> u64 {
         let order = self.mm.frames().get(head).order();
         let (book, account) = (self.mm.frames().book(head, order), self.mm.account());

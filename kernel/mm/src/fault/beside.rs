@@ -119,7 +119,7 @@ impl<M: Machine> Reading<'_, M> {
         if !cursor.is_at_pte() {
             return false;
         }
-        // In handouts of lab 3: labs/03-anon/instead/beside.rs
+        // In handouts of lab 3: course/labs/03-anon/instead/beside.rs
         let (mm, id) = (&*self.space.mm, &self.space.id);
         // What is read with the table open holds if nobody else had it locked since.
         let mut turn = cursor.turn();

@@ -55,7 +55,7 @@ pub(super) fn supply_here<M: Machine>(
     result.or_else(|miss| retry(locked, request, wants.order, miss))
 }
 
-// In handouts of lab 3: labs/03-anon/instead/fresh.rs
+// In handouts of lab 3: course/labs/03-anon/instead/fresh.rs
 /// Retries the fault after a miss with a folio of `order`, until it is resolved.
 #[cold]
 fn retry<M: Machine>(

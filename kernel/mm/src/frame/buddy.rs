@@ -198,7 +198,7 @@ impl Buddy {
         self.push(table, pfn, order, home);
         // End of lab 2.
     }
-    // In handouts of lab 2: labs/02-buddy/instead/ranges.rs
+    // In handouts of lab 2: course/labs/02-buddy/instead/ranges.rs
     // End of lab 2.
 
     /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as

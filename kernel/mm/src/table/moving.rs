@@ -14,7 +14,7 @@
 //! A shared table is unshared before its entries are frozen one by one; moved whole it stays
 //! shared, as its contents do not depend on its address.
 
-// In handouts of lab 7: labs/07-mremap/instead/moving.rs
+// In handouts of lab 7: course/labs/07-mremap/instead/moving.rs
 #[cfg(feature = "lab-mremap")]
 mod lab;
 mod write;

@@ -105,7 +105,7 @@ pub fn fitting(vma: VirtRange, orders: Orders) -> Orders {
 /// none does. The PMD order also wants the PMD entry itself.
 #[inline]
 pub fn order(facts: &Facts) -> Order {
-    // In handouts of lab 1: labs/01-order/instead/smallest.rs
+    // In handouts of lab 1: course/labs/01-order/instead/smallest.rs
     let mut left = facts.orders;
     while let Some(order) = left.largest() {
         let range = block(facts.va.align_down(PAGE_SIZE), order);

@@ -260,7 +260,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
         if self.live && self.start < self.end {
             self.mm.count(Event::FlushRange, 1);
-            // In handouts of lab 8: labs/08-gather/instead/flush.rs
+            // In handouts of lab 8: course/labs/08-gather/instead/flush.rs
             let range = VirtRange::new(self.start, self.end);
             let stride = if mutant::on(Mutant::FlushWideStride) {
                 Level::Pmd

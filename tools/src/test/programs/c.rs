@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program in `tests/c`.
+/// A program in `proof/c`.
 pub struct Source {
     name: &'static str,
     /// Its exit status when all is well.
@@ -38,7 +38,7 @@ impl Source {
     /// Compiles it for the compiler's machine; the program is kept beside the images for `arch`,
     /// whose tests alone use it.
     fn compile(&self, arch: Arch, compiler: &str) -> Result<PathBuf> {
-        let source = workspace::root().join(format!("tests/c/{}.c", self.name));
+        let source = workspace::root().join(format!("proof/c/{}.c", self.name));
         let program = workspace::images(arch).join(format!("{}-{compiler}", self.name));
         let compiled = Command::new(compiler)
             .args(["-static", "-O1", "-Wall", "-Werror", "-pthread", "-o"])

@@ -71,7 +71,7 @@ const DEBUGGERS: Packages = Packages {
         "valgrind",
     ],
 };
-/// How `tests/c/debugged.c` is compiled for them: the programs' names and flags.
+/// How `proof/c/debugged.c` is compiled for them: the programs' names and flags.
 const DEBUGGED: [(&str, &[&str]); 5] = [
     ("debugged", &[]),
     ("address", &["-fsanitize=address"]),
@@ -85,7 +85,7 @@ pub struct Case {
     /// As a part of the test's name.
     pub name: &'static str,
     packages: Packages,
-    /// Programs that are compiled from `tests/c/debugged.c`.
+    /// Programs that are compiled from `proof/c/debugged.c`.
     debugged: &'static [(&'static str, &'static [&'static str])],
     script: &'static str,
     prints: &'static str,

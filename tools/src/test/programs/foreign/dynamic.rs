@@ -1,4 +1,4 @@
-//! `tests/c/dynamic.c` and its library, and what the kernel says to interpreters that it cannot
+//! `proof/c/dynamic.c` and its library, and what the kernel says to interpreters that it cannot
 //! use.
 use super::elf;
 use crate::arch::Arch;
@@ -50,7 +50,7 @@ impl<'a> Compiled<'a> {
     }
 
     fn compile(&self, flags: &[&str], source: &str, into: &Path) -> Result<()> {
-        let source = workspace::root().join("tests/c").join(source);
+        let source = workspace::root().join("proof/c").join(source);
         // Libraries count for what stands before them.
         let output = Command::new(self.compiler)
             .args(["-O1", "-Wall", "-Werror"])
@@ -140,7 +140,7 @@ impl<'a> Compiled<'a> {
     }
 }
 
-/// `tests/c/debugged.c`, compiled with these flags, for debuggers and sanitizers.
+/// `proof/c/debugged.c`, compiled with these flags, for debuggers and sanitizers.
 pub fn debugged(arch: Arch, flags: &[&str]) -> Result<Vec<u8>> {
     let one = Compiled {
         compiler: super::compiler_of_glibc(arch),

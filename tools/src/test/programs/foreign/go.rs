@@ -1,4 +1,4 @@
-//! `tests/go/runtime.go`: what Go's runtime asks of a kernel. It prints the same on the host's
+//! `proof/go/runtime.go`: what Go's runtime asks of a kernel. It prints the same on the host's
 //! Linux, if that runs it.
 use crate::arch::Arch;
 use crate::debian;
@@ -83,7 +83,7 @@ fn compile(go: &Path, arch: Arch) -> Result<Vec<u8>> {
     command
         .args(["build", "-o"])
         .arg(&program)
-        .arg(workspace::root().join("tests/go/runtime.go"))
+        .arg(workspace::root().join("proof/go/runtime.go"))
         // Static, by the release that is there.
         .envs([("CGO_ENABLED", "0"), ("GOTOOLCHAIN", "local")])
         .envs([("GOOS", "linux"), ("GOARCH", goarch)])

@@ -1,0 +1,53 @@
+//! What the QEMU plugin (`measure/plugin`) does, without QEMU: everything of it that is a pure
+//! function of what the emulator reports, so that it can be tested on the host. The tools read the
+//! plugin's results with it, too.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`args`] | the plugin's arguments |
+//! | [`marks`] | the stores by which a program begins and ends measurements |
+//! | [`session`] | the measurement that is open, and what was counted in it |
+//! | [`counts`] | counters of one CPU, by mode |
+//! | [`insn`] | instructions that are atomic, that write in bulk, that flush a TLB, or that change where page tables are |
+//! | [`lines`] | the cache lines that a CPU touched, and which two CPUs contend for |
+//! | [`model`] | a model of the hardware, fed with what the guest does; guest memory for its walks |
+//! | [`record`] | one measurement as a line of JSON, written and read |
+//! | [`turns`] | which of several CPUs on one thread executes |
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod counts;
+pub mod insn;
+pub mod lines;
+pub mod marks;
+pub mod model;
+pub mod record;
+pub mod session;
+pub mod turns;
+
+/// The machine that is emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// x86_64.
+    X86_64,
+    /// aarch64.
+    Aarch64,
+}
+
+impl Arch {
+    /// By the name that QEMU, Linux and Rust have for it.
+    pub fn named(name: &str) -> Option<Arch> {
+        [Arch::X86_64, Arch::Aarch64]
+            .into_iter()
+            .find(|arch| arch.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "aarch64",
+        }
+    }
+}

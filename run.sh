@@ -52,4 +52,4 @@ if [ ! -x "${CARGO_TARGET_DIR:-target}/tools/quire-tools" ]; then
     echo "run.sh: building the tool behind this script, once" >&2
 fi
 export QUIRE_CWD=$here
-exec cargo run $quiet --profile tools --package tools -- "$@"
+exec cargo run $quiet --profile tools --package cli -- "$@"

@@ -1,4 +1,4 @@
-// What the debuggers and sanitizers of tools/src/test/programs/foreign look at: threads, a word
+// What the debuggers and sanitizers of tools/cli/src/test/programs/foreign look at: threads, a word
 // that each writes, and mistakes by name.
 #include <pthread.h>
 #include <stdio.h>

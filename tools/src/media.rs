@@ -1,7 +1,10 @@
 //! `./run.sh image`: images for USB sticks, CDs and SD cards.
-use crate::arch::Arch;
 use crate::args::{Arches, ImageArgs, Medium};
-use crate::{UsageError, build, iso, limine, packages, run, sdcard, workspace};
+use crate::host::arch::Arch;
+use crate::host::errors::UsageError;
+use crate::host::{packages, workspace};
+use crate::machine::{build, iso, limine, sdcard};
+use crate::run;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,8 +93,8 @@ fn write_iso(args: &ImageArgs, path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::image_args;
-    use crate::workspace::Temporary;
+    use crate::args::{ImageArgs, options};
+    use crate::host::workspace::Temporary;
 
     #[test]
     fn wrong_orders_lose_nothing() {
@@ -120,7 +123,7 @@ mod tests {
                 "has no start.elf",
             ),
         ] {
-            let error = image(&image_args(&format!("run.sh image {order}"))).unwrap_err();
+            let error = image(&options::<ImageArgs>(&format!("run.sh image {order}"))).unwrap_err();
             assert!(format!("{error:#}").contains(words), "{order}: {error:#}");
         }
         assert_eq!(fs::read(&old).unwrap(), b"what was there");

@@ -1,7 +1,7 @@
 //! `./run.sh proof`: checks the proofs in `proof/coq` with Coq, and prints the theorems and their
 //! assumptions.
 use crate::args::ProofArgs;
-use crate::{install, progress, workspace};
+use crate::host::{install, progress, workspace};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::fs;

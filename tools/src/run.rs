@@ -1,14 +1,13 @@
 //! `./run.sh run`: the guest's console on standard output, the tool's messages on standard error.
-use crate::added::Added;
-use crate::arch::Arch;
 use crate::args::{self, BootWay, RunArgs};
-use crate::guest::{End, Event, Guest};
-use crate::qemu::{self, Console, Firmware, Loader, Machine};
-use crate::workspace::Temporary;
-use crate::{
-    UsageError, added, build, executable, firmware, gdb, initramfs, install, packages, rootfs,
-    words, workspace,
-};
+use crate::host::arch::Arch;
+use crate::host::errors::UsageError;
+use crate::host::workspace::Temporary;
+use crate::host::{install, packages, words, workspace};
+use crate::machine::added::Added;
+use crate::machine::guest::{End, Event, Guest};
+use crate::machine::qemu::{self, Console, Firmware, Loader, Machine};
+use crate::machine::{added, build, executable, firmware, gdb, initramfs, rootfs};
 use anyhow::Result;
 use rustix::fs::FileType;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -345,7 +344,7 @@ fn feed(mut keys: ChildStdin) -> bool {
 mod tests {
     use super::*;
     use crate::args::run_args;
-    use crate::workspace::Temporary;
+    use crate::host::workspace::Temporary;
 
     fn refused(line: &str) -> String {
         let error = machine(&run_args(line).unwrap()).unwrap_err();

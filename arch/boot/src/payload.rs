@@ -1,5 +1,6 @@
-//! The header of the payload that the image tool puts behind the kernel (`tools/src/image.rs` has
-//! the layout), as far as boot reads it: not every loader reports the end of the payload.
+//! The header of the payload that the image tool puts behind the kernel
+//! (`tools/src/machine/image.rs` has the layout), as far as boot reads it: not every loader reports
+//! the end of the payload.
 
 /// The magic number at the start of the header.
 pub const MAGIC: [u8; 8] = *b"QUIREPAY";

@@ -18,7 +18,7 @@ macro_rules! mutants {
 }
 
 // A row is a mutant: its lines are its row in docs/mutants.md, which
-// `WRITE_DOCS=1 cargo test -p tools tables::` writes.
+// `WRITE_DOCS=1 cargo test -p cli tables::` writes.
 mutants! {
     /// A part of a folded block changes and the block stays folded.
     NoUnfold,

@@ -17,7 +17,7 @@ macro_rules! events {
 }
 
 // A row is a counter: its lines are its row in docs/counters.md, which
-// `WRITE_DOCS=1 cargo test -p tools tables::` writes.
+// `WRITE_DOCS=1 cargo test -p cli tables::` writes.
 events! {
     /// Times that frames could not be had without which something fails: a page, a table, a kernel
     /// stack, heap.

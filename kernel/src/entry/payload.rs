@@ -1,6 +1,6 @@
 //! The payload that the image tool appends to the kernel: the symbols and the default initramfs.
-//! The layout stands in `tools/src/image.rs`; all numbers are little-endian u64, offsets count from
-//! the header's start.
+//! The layout stands in `tools/src/machine/image.rs`; all numbers are little-endian u64, offsets
+//! count from the header's start.
 
 use crate::arch::boot::BootInfo;
 use arch_boot::payload::{MAGIC, WORDS};

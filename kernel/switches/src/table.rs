@@ -8,7 +8,7 @@
 //! `words` go from the least mechanism to the most. `set at`: `Boot` when memory in use depends on
 //! the switch, else `RunTime`. `pairs`: `Words` when each word is one setting of the pairwise test;
 //! `As "a=x b=y" | ...` when these are the settings; `With Other` when the settings of the switch
-//! `Other` set this one, too. After a change: `WRITE_DOCS=1 cargo test -p tools tables::`.
+//! `Other` set this one, too. After a change: `WRITE_DOCS=1 cargo test -p cli tables::`.
 
 use crate::{Pairs, Row, When};
 

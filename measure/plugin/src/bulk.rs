@@ -1,8 +1,8 @@
 //! Memory that is zeroed, set or copied by one instruction, of which QEMU reports no accesses.
 use crate::turns;
-use measure::Arch;
-use measure::insn::bulk::{self, Block, Bulk};
-use measure::insn::{aarch64, gpr_name};
+use counts::Arch;
+use counts::insn::bulk::{self, Block, Bulk};
+use counts::insn::{aarch64, gpr_name};
 use std::sync::{Mutex, PoisonError};
 
 /// Those that were translated so far, and how much DC ZVA zeroes.

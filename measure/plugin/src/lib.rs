@@ -12,8 +12,8 @@
 //! which may be a mark, and with `lines` on each access. What needs no QEMU is in the crate
 //! `measure`; [`abi`] is what QEMU has.
 
-use measure::Arch;
-use measure::args::Args;
+use counts::Arch;
+use counts::args::Args;
 use std::sync::OnceLock;
 
 mod abi;

@@ -2,11 +2,11 @@
 use crate::RUN;
 use crate::abi::{Access, Instruction, Sees};
 use crate::turns;
-use measure::Arch;
-use measure::args::ModelArgs;
-use measure::insn::{Effect, bulk, gpr_name};
-use measure::lines::LINE;
-use measure::model::{Model, RamFile};
+use counts::Arch;
+use counts::args::ModelArgs;
+use counts::insn::{Effect, bulk, gpr_name};
+use counts::lines::LINE;
+use counts::model::{Model, RamFile};
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -2,10 +2,10 @@
 use crate::abi::{Access, Block, Direction, Id, Instruction, Sees};
 use crate::run::Run;
 use crate::{RUN, turns};
-use measure::counts::{Counter, Counts, Mode};
-use measure::insn::{Atomic, bulk};
-use measure::lines::Place;
-use measure::marks;
+use counts::counts::{Counter, Counts, Mode};
+use counts::insn::{Atomic, bulk};
+use counts::lines::Place;
+use counts::marks;
 use models::Roots;
 use std::ffi::{c_uint, c_void};
 

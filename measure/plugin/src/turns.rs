@@ -1,11 +1,11 @@
 //! CPUs that take turns on one thread (`-icount`, `thread=single`). QEMU 10.0 tells callbacks the
-//! wrong one (`measure::turns`), and adds what is counted inline to wrong addresses: it multiplies
+//! wrong one (`counts::turns`), and adds what is counted inline to wrong addresses: it multiplies
 //! the number of the CPU by the size of a scoreboard's entry once for each addition in a block, and
 //! crashes. So each block begins with a look at which CPU it is, and callbacks count.
 use crate::RUN;
 use crate::abi::{Access, Block, Direction, Id, Instruction, Registers, Sees};
-use measure::Arch;
-use measure::counts::{Counter, Counts, Mode};
+use counts::Arch;
+use counts::counts::{Counter, Counts, Mode};
 use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -38,7 +38,7 @@ pub fn are_taken() -> bool {
 /// The state of CPUs that take turns.
 pub struct Turns {
     names: &'static [&'static str],
-    state: Mutex<measure::turns::Turns>,
+    state: Mutex<counts::turns::Turns>,
     /// Whether no block began since one was translated.
     has_new: AtomicBool,
     /// The CPU whose turn it is.
@@ -51,7 +51,7 @@ impl Turns {
     /// Of so many CPUs.
     pub fn new(arch: Arch, cpus: usize) -> Turns {
         Turns {
-            names: measure::turns::registers(arch),
+            names: counts::turns::registers(arch),
             state: Mutex::default(),
             has_new: AtomicBool::new(false),
             now: AtomicUsize::new(0),

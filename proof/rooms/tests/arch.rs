@@ -33,7 +33,10 @@ fn no_import_circles() {
         "measure/models",
         "measure/counts",
         "measure/plugin",
+        "measure",
+        "course",
         "tools",
+        "tools/cli",
         "userland",
     ];
     for folder in folders {
@@ -46,6 +49,16 @@ fn no_import_circles() {
         );
     }
     assert!(imports > 200, "only {imports} imports were found");
+}
+
+#[test]
+fn tools_have_floors() {
+    let floors = ["host", "machine", "args", "house", "proof", "run", "media"];
+    let sources = rooms::read(&root().join("tools/src"));
+    let imports: usize = sources.iter().map(|source| source.imports.len()).sum();
+    assert!(imports > 100, "only {imports} imports were found");
+    let found = rooms::floors::upward(&floors, &sources);
+    assert!(found.is_empty(), "upward arrows: {found:#?}");
 }
 
 /// What builds only for the kernel stands in one module, behind one condition.

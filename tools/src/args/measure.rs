@@ -1,6 +1,6 @@
 //! Options of `bench`, `seeds`, `profile` and `house`.
 use super::shared::{Install, Machines, cpus};
-use crate::arch::Arch;
+use crate::host::arch::Arch;
 use clap::Args;
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! The command line of `run.sh`.
-use crate::doctor::system::Systems;
-use crate::words;
+use crate::host::system::Systems;
+use crate::host::words;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::io;
@@ -151,7 +151,7 @@ pub fn parse() -> Cli {
         let text = error.render().to_string();
         eprint!(
             "{} {}",
-            crate::name_of_errors(),
+            crate::host::errors::name_of_errors(),
             text.strip_prefix("error: ").unwrap_or(&text)
         );
         std::process::exit(error.exit_code());
@@ -174,67 +174,14 @@ fn parse_from(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Re
     })
 }
 
-/// For tests: the options of a `bench` command.
-#[cfg(test)]
-pub fn bench_args(line: &str) -> BenchArgs {
-    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-        Ok(Some(Command::Bench(args))) => args,
-        other => panic!("{line}: {other:?}"),
-    }
-}
-
-/// For tests: the options of a `compare` command.
-#[cfg(test)]
-pub fn compare_args(line: &str) -> CompareArgs {
-    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-        Ok(Some(Command::Compare(args))) => args,
-        other => panic!("{line}: {other:?}"),
-    }
-}
-
-/// For tests: the options of a `report` command.
-#[cfg(test)]
-pub fn report_args(line: &str) -> ReportArgs {
-    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-        Ok(Some(Command::Report(args))) => args,
-        other => panic!("{line}: {other:?}"),
-    }
-}
-
-/// For tests: the options of a `sweep` command.
-#[cfg(test)]
-pub fn sweep_args(line: &str) -> SweepArgs {
-    match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
-        Ok(Some(Command::Sweep(args))) => args,
-        other => panic!("{line}: {other:?}"),
-    }
-}
-
-/// For tests: the options of a `seeds` command.
-#[cfg(test)]
-pub fn seeds_args(line: &str) -> SeedsArgs {
-    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-        Ok(Some(Command::Seeds(args))) => args,
-        other => panic!("{line}: {other:?}"),
-    }
-}
-
-/// For tests: the options of a `test` command.
-#[cfg(test)]
-pub fn test_args(line: &str) -> TestArgs {
-    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-        Ok(Some(Command::Test(args))) => args,
-        other => panic!("{line}: {other:?}"),
-    }
-}
-
-/// For tests: the options of an `image` command.
-#[cfg(test)]
-pub fn image_args(line: &str) -> ImageArgs {
-    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-        Ok(Some(Command::Image(args))) => args,
-        other => panic!("{line}: {other:?}"),
-    }
+/// The options of a command, from a line with its name: for the tests of those who take them.
+pub fn options<T: FromArgMatches>(line: &str) -> T {
+    let matches = Cli::command().try_get_matches_from(line.split_whitespace());
+    let options = matches.and_then(|matches| match matches.subcommand() {
+        Some((_, options)) => T::from_arg_matches(options),
+        None => T::from_arg_matches(&matches),
+    });
+    options.unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
 /// For tests: the options of `run`.
@@ -250,7 +197,7 @@ pub fn run_args(line: &str) -> Result<RunArgs, clap::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::Arch;
+    use crate::host::arch::Arch;
 
     #[test]
     fn run_is_the_default_command() {

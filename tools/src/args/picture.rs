@@ -1,6 +1,6 @@
 //! Options of `picture`.
 use super::shared::Install;
-use crate::arch::Arch;
+use crate::host::arch::Arch;
 use clap::Args;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! Options of `play`.
 use super::shared::Install;
-use crate::arch::Arch;
+use crate::host::arch::Arch;
 use clap::Args;
 
 /// Options of `play`.

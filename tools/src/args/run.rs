@@ -1,7 +1,7 @@
 //! Options of `run`.
 use super::shared::{Install, command_line};
-use crate::arch::Arch;
-use crate::qemu::{self, Firmware};
+use crate::host::arch::Arch;
+use crate::machine::qemu::{self, Firmware};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Options that several commands have.
-use crate::arch::Arch;
+use crate::host::arch::Arch;
 use clap::{Args, ValueEnum};
 
 /// Which machines a command is for.

@@ -1,7 +1,7 @@
 //! Options of `sweep`.
 use super::run::memory;
 use super::shared::{Install, cpus};
-use crate::arch::Arch;
+use crate::host::arch::Arch;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;

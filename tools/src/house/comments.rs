@@ -47,7 +47,7 @@ fn wide_lines(text: &str) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace;
+    use crate::host::workspace;
 
     #[test]
     fn comments_of_this_repository_wrap() {

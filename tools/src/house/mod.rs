@@ -6,11 +6,11 @@
 mod comments;
 mod count;
 mod public;
-pub(crate) mod source;
+pub mod source;
 
-use crate::arch::Arch;
 use crate::args::HouseArgs;
-use crate::workspace;
+use crate::host::arch::Arch;
+use crate::host::workspace;
 use anyhow::{Context, Result};
 use count::{Found, LARGE};
 use object::{Object, ObjectSection};
@@ -27,18 +27,8 @@ const FOLDERS: [&str; 3] = ["kernel/mm/src", "kernel/src", "."];
 const PRODUCT: [&str; 4] = ["kernel", "arch/boot", "arch/x86_64", "arch/aarch64"];
 
 /// What measures: on the host, and in a guest.
-const MEASURES: [&str; 26] = [
-    "measure/models",
-    "measure/counts",
-    "measure/plugin",
-    "tools/src/bench",
-    "tools/src/compare",
-    "tools/src/compat",
-    "tools/src/conflicts",
-    "tools/src/profile",
-    "tools/src/report",
-    "tools/src/seeds",
-    "tools/src/sweep",
+const MEASURES: [&str; 16] = [
+    "measure",
     "userland/src/bin/bench",
     "userland/src/bin/conflicts",
     "userland/src/bin/cost",
@@ -395,7 +385,7 @@ mod tests {
         ("`VmaFlags::` outside of vma/", [157, 0, 0]),
         ("files in import circles", [6, 30, 36]),
         ("lines of labs in the product", [0, 0, 104]),
-        ("lines that measure", [0, 0, 30_331]),
+        ("lines that measure", [0, 0, 30_351]),
     ];
 
     /// The source itself: everything parses, and nothing is left out by mistake.

@@ -1,0 +1,238 @@
+//! Targets: the figures promised for folios, for the account of their owners, and for switches
+//! against each other.
+use super::cells::{Cell, Key};
+use tools::host::arch::Arch;
+
+/// Pages of 1 GiB.
+const GIB: u64 = 1 << 18;
+
+/// The cost of an area in a read of /proc/PID/maps, and of smaps: a line of 50 bytes, and 35 lines
+/// of 1,150 in all, that are written once and copied to the user once.
+const MAPS_AREA: f64 = 500.0;
+const SMAPS_AREA: f64 = 2800.0;
+
+/// The verdict on a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// There is no target.
+    None,
+    /// The target is met.
+    Met,
+    /// The target is missed; the figure that would meet it.
+    Missed(f64),
+    /// The target is that no CPU waits for another one: how often one did.
+    Waited(u64),
+}
+
+/// Instructions for clearing one page with the primitive that both kernels use.
+pub const fn clearing(arch: Arch) -> f64 {
+    match arch {
+        // rep stosq: one for each word.
+        Arch::X86_64 => 512.0,
+        // dc zva, 512 bytes each on this CPU, and the loop around it.
+        Arch::Aarch64 => 28.0,
+    }
+}
+
+/// Judges one cell. `linux` is its figure there; `few` is the figure of the same operation with one
+/// VMA or thread.
+pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option<f64>) -> Verdict {
+    if let (Some(part), Some(linux)) = (part_of_linux(arch, key), linux) {
+        return at_most(cell, part * linux);
+    }
+    let limit = match (key.op.as_str(), linux, few) {
+        ("munmap", Some(linux), _) => linux / 2.0,
+        // Above the clearing: half of Linux's, or within 5 instructions of that.
+        ("fault", Some(linux), _) => (linux - clearing(arch)) / 2.0 + 5.0 + clearing(arch),
+        ("mremap", Some(linux), _) => 0.15 * linux,
+        ("vmas", _, Some(few)) => 2.0 * few,
+        ("beside", ..) if waited(key, cell) > 0 => return Verdict::Waited(waited(key, cell)),
+        ("beside", _, Some(few)) => 1.05 * few,
+        ("maps", ..) => MAPS_AREA,
+        ("smaps", ..) => SMAPS_AREA,
+        ("touch1g", ..) => return exact(key, cell),
+        ("updates", ..) => return one_for_each_folio(key, cell),
+        ("survivor", ..) => return copies_nothing(key, cell),
+        _ => return Verdict::None,
+    };
+    at_most(cell, limit)
+}
+
+/// Locks of what brings threads to sleep and wakes them.
+const OF_SLEEP: [&str; 4] = ["futex", "timers", "wait_queue", "scheduler"];
+
+/// How often a lock was not free, without those that the threads need to begin and to end, and
+/// without the zone's if each thread has waited for it less than once: QEMU has stopped a CPU that
+/// had it, and the others came to fill their lists before its next turn.
+fn waited(key: &Key, cell: &Cell) -> u64 {
+    let by_chance = |(rank, waits)| rank == "zone" && waits < key.vmas;
+    let others = cell.waits().filter(|(rank, _)| !OF_SLEEP.contains(rank));
+    others
+        .filter(|other| !by_chance(*other))
+        .map(|(_, waits)| waits)
+        .sum()
+}
+
+fn at_most(cell: &Cell, limit: f64) -> Verdict {
+    if cell.figure <= limit {
+        Verdict::Met
+    } else {
+        Verdict::Missed(limit)
+    }
+}
+
+/// The part of Linux's figure that an operation may cost at 4, 64 and 2048 kB.
+fn part_of_linux(arch: Arch, key: &Key) -> Option<f64> {
+    let parts = match (key.op.as_str(), arch) {
+        ("fork", Arch::X86_64) => [0.40, 0.20, 0.15],
+        ("fork", Arch::Aarch64) => [0.40, 0.25, 0.20],
+        ("munmap", _) => [0.30, 0.30, 0.40],
+        ("cow-byte", _) => [0.50, 0.35, 0.35],
+        ("reuse-byte", _) => [0.40, 0.10, 0.03],
+        ("dontneed", _) => [0.30, 0.35, 0.35],
+        _ => return None,
+    };
+    let size = [4, 64, 2048].iter().position(|kb| *kb == key.kb)?;
+    Some(parts[size])
+}
+
+/// A fork updates the account at most once for each folio of the 64 MiB, by one atomic
+/// read-modify-write up to 64 kB; where it shares tables, not at all.
+fn one_for_each_folio(key: &Key, cell: &Cell) -> Verdict {
+    let folios = (1 << 16) / key.kb;
+    let atomics = cell.counter("account_atomics");
+    if cell.figure <= folios as f64 && (key.kb > 64 || atomics <= folios) {
+        Verdict::Met
+    } else {
+        Verdict::Missed(folios as f64)
+    }
+}
+
+/// Nothing is copied for the only one that is left, and at 64 kB each of 64 folios is taken over by
+/// one fault at most.
+fn copies_nothing(key: &Key, cell: &Cell) -> Verdict {
+    let faults = key.kb != 64 || cell.counter("pgfault") <= 64;
+    if faults && cell.counter("pages_copied") == 0 {
+        Verdict::Met
+    } else {
+        Verdict::Missed(0.0)
+    }
+}
+
+/// What one setting of a switch may cost beside another: operation, folio size in kB (`None`: all),
+/// the settings, and the largest ratio of the first to the second.
+pub type Pair = (&'static str, Option<u64>, &'static str, &'static str, f64);
+
+/// Settings against each other, judged where both were measured.
+pub const PAIRS: [Pair; 5] = [
+    // Batching costs pages of their own nothing.
+    ("fork", Some(4), "fork=batch", "fork=per-pte", 1.01),
+    ("fork", None, "contpte=on", "contpte=off", 1.0),
+    // To know that a folio is exclusive costs the copies of several CPUs next to nothing.
+    ("cow-seq", None, "account=unified", "account=total", 1.02),
+    ("cow-rand", None, "account=unified", "account=total", 1.02),
+    // 1 GiB.
+    ("fork1g", Some(4), "fork=share", "fork=batch", 1.0 / 50.0),
+];
+
+/// One fault and one update of the account for each folio, no more and no less.
+fn exact(key: &Key, cell: &Cell) -> Verdict {
+    let folios = GIB * 4 / key.kb;
+    let counters = ["pgfault", "account_updates"].map(|name| cell.counter(name));
+    if counters == [folios; 2] {
+        Verdict::Met
+    } else {
+        Verdict::Missed(folios as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn verdict(op: &str, kb: u64, figure: f64, linux: Option<f64>) -> Verdict {
+        let key = Key {
+            op: op.to_owned(),
+            kb,
+            vmas: 0,
+        };
+        let line = json!({"pgfault": 16384, "account_updates": 16384});
+        judge(Arch::Aarch64, &key, &Cell { figure, line }, linux, None)
+    }
+
+    #[test]
+    fn parts_of_linux_and_counters() {
+        assert_eq!(verdict("fork", 64, 25.0, Some(100.0)), Verdict::Met);
+        assert_eq!(
+            verdict("fork", 64, 25.1, Some(100.0)),
+            Verdict::Missed(25.0)
+        );
+        assert_eq!(verdict("fork", 32, 90.0, Some(100.0)), Verdict::None);
+        assert_eq!(
+            verdict("reuse-byte", 2048, 4.0, Some(100.0)),
+            Verdict::Missed(3.0)
+        );
+        assert_eq!(verdict("updates", 2048, 32.0, None), Verdict::Met);
+        assert_eq!(verdict("updates", 64, 0.0, None), Verdict::Met);
+        assert_eq!(
+            verdict("updates", 64, 1025.0, None),
+            Verdict::Missed(1024.0)
+        );
+        assert_eq!(verdict("survivor", 4, 1.0, None), Verdict::Met);
+        assert_eq!(verdict("survivor", 64, 1.0, None), Verdict::Missed(0.0));
+    }
+
+    #[test]
+    fn threads_beside_each_other_against_one() {
+        let cell = |figure| Cell {
+            figure,
+            line: json!({}),
+        };
+        let key = Key {
+            op: "beside".to_owned(),
+            kb: 4,
+            vmas: 8,
+        };
+        let verdict = |figure| judge(Arch::X86_64, &key, &cell(figure), None, Some(1000.0));
+        assert_eq!(verdict(1050.0), Verdict::Met);
+        assert_eq!(verdict(1051.0), Verdict::Missed(1050.0));
+        let waits = |line| {
+            let figure = 1000.0;
+            judge(
+                Arch::X86_64,
+                &key,
+                &Cell { figure, line },
+                None,
+                Some(1000.0),
+            )
+        };
+        let quiet = json!({"lock_waits": 3, "lock_waits_scheduler": 3, "lock_waits_zone": 0});
+        assert_eq!(waits(quiet), Verdict::Met);
+        let zone = |times| json!({"lock_waits_node": 0, "lock_waits_zone": times});
+        assert_eq!(waits(zone(key.vmas - 1)), Verdict::Met);
+        assert_eq!(waits(zone(key.vmas)), Verdict::Waited(key.vmas));
+        let node = json!({"lock_waits_node": 1, "lock_waits_zone": 0});
+        assert_eq!(waits(node), Verdict::Waited(1));
+    }
+
+    #[test]
+    fn limits() {
+        assert_eq!(verdict("munmap", 16, 50.0, Some(100.0)), Verdict::Met);
+        assert_eq!(
+            verdict("munmap", 16, 50.5, Some(100.0)),
+            Verdict::Missed(50.0)
+        );
+        assert_eq!(verdict("fault", 4, 83.0, Some(128.0)), Verdict::Met);
+        assert_eq!(
+            verdict("fault", 4, 84.0, Some(128.0)),
+            Verdict::Missed(83.0)
+        );
+        assert_eq!(verdict("cow", 4, 1.0, Some(1.0)), Verdict::None);
+        assert_eq!(verdict("maps", 4, 500.0, None), Verdict::Met);
+        assert_eq!(verdict("maps", 4, 501.0, None), Verdict::Missed(500.0));
+        assert_eq!(verdict("smaps", 4, 2801.0, None), Verdict::Missed(2800.0));
+        assert_eq!(verdict("touch1g", 64, 1.0, None), Verdict::Met);
+        assert_eq!(verdict("touch1g", 32, 1.0, None), Verdict::Missed(32768.0));
+    }
+}

@@ -1,0 +1,313 @@
+//! One boot's console, line by line: figures, what the kernel does not have, and how it ends.
+use super::counted::Counted;
+use super::record::{Job, Record};
+use super::results::Place;
+use crate::bench::cells;
+use anyhow::Result;
+use serde_json::{Value, json};
+use tools::machine::console;
+
+/// Listens to the console of one boot.
+pub struct Listener<'a> {
+    record: &'a Record,
+    job: &'a Job<'a>,
+    /// A line that is not whole yet.
+    rest: String,
+    release: String,
+    /// Why this kernel's figures are none of one folio size.
+    unfit: Option<&'static str>,
+    cells: u64,
+    done: Option<u64>,
+    steps: u64,
+    /// What the plugin counts, if there is one.
+    counted: Option<Counted>,
+}
+
+impl<'a> Listener<'a> {
+    /// At the start of a boot.
+    pub fn new(record: &'a Record, job: &'a Job<'a>, counted: Option<Counted>) -> Self {
+        Listener {
+            record,
+            job,
+            rest: String::new(),
+            release: String::new(),
+            unfit: None,
+            cells: 0,
+            done: None,
+            steps: 0,
+            counted,
+        }
+    }
+
+    /// A piece of the console.
+    pub fn hear(&mut self, piece: &[u8]) {
+        self.rest += &String::from_utf8_lossy(piece);
+        while let Some((line, rest)) = self.rest.split_once('\n') {
+            let (line, rest) = (line.trim().to_owned(), rest.to_owned());
+            self.rest = rest;
+            if let Ok(line) = serde_json::from_str::<Value>(&line) {
+                self.line(line);
+            }
+        }
+    }
+
+    fn line(&mut self, line: Value) {
+        if self.record.is_over() {
+            return;
+        }
+        if line["begin"] == true {
+            self.begin(&line);
+        } else if line["done"] == true {
+            self.done = line["cells"].as_u64();
+        } else if let Some((key, figure)) = cells::cell(&line) {
+            self.cells += 1;
+            self.step();
+            match self.unfit {
+                Some(why) => self.absent(&key.op, key.kb, why),
+                None => self.cell(key, figure, line),
+            }
+        } else if line["first_pass"].is_string() {
+            self.step();
+        } else if let Some(why) = line["absent"].as_str() {
+            let kb = line["folio_kb"].as_u64().unwrap_or(0);
+            self.absent(line["op"].as_str().unwrap_or_default(), kb, why);
+        } else if let (Some(kb), Some(why)) = (line["skipped"].as_u64(), line["why"].as_str()) {
+            for op in &self.job.group.ops {
+                self.absent(op, kb, why);
+            }
+        }
+    }
+
+    fn begin(&mut self, line: &Value) {
+        line["release"]
+            .as_str()
+            .unwrap_or_default()
+            .clone_into(&mut self.release);
+        if line["instructions"] == false {
+            self.unfit = Some("the machine's clock does not count instructions");
+        } else if line["size_controls"] == false {
+            self.unfit = Some("no controls per folio size, which Linux has since 6.8");
+        }
+        if self.release.is_empty() {
+            // Not every program says it; an earlier boot has.
+            self.release = self.record.release(self.job);
+        }
+        self.record.begin(self.job, &self.release);
+    }
+
+    fn step(&mut self) {
+        // A program with more lines than were expected does not take the steps of others.
+        if self.steps < self.job.group.steps {
+            self.steps += 1;
+            self.record.step(1);
+        }
+    }
+
+    /// What each line says of where it comes from.
+    fn marked(&self, mut line: Value) -> Value {
+        let Job { arch, side, group } = *self.job;
+        let program = group.line.split(' ').next().unwrap_or_default();
+        let hash = self.record.programs.get(&(arch, program.to_owned()));
+        line["kernel"] = side.name().into();
+        line["version"] = self.release.as_str().into();
+        line["arch"] = arch.name().into();
+        line["cpus"] = group.cpus.into();
+        line["program"] = program.into();
+        line["program_sha256"] = hash.map(String::as_str).into();
+        line
+    }
+
+    fn cell(&mut self, key: cells::Key, figure: f64, mut line: Value) {
+        if let Some(counted) = &mut self.counted
+            && let Err(error) = counted.add_to(&mut line)
+        {
+            self.fail(&format!("{error:#}"));
+        }
+        let Job { arch, side, group } = *self.job;
+        let row = |name: &String| *name == key.op;
+        let place = Place {
+            arch,
+            row: self.record.order.iter().position(row).unwrap_or(usize::MAX),
+            cpus: group.cpus,
+            by_pmd: line["mapped"] == "pmd",
+            op: key.op,
+            kb: key.kb,
+            vmas: key.vmas,
+        };
+        self.record.add(place, side, figure, &self.marked(line));
+    }
+
+    fn absent(&self, op: &str, kb: u64, why: &str) {
+        let line = self.marked(json!({"op": op, "folio_kb": kb, "absent": why}));
+        self.record.lacks(self.job, why, op, kb, &line);
+    }
+
+    /// The end of the boot. One that did not get to the program's end, or lost a line, has failed:
+    /// programs end so, too, when memory does not hold what it must.
+    pub fn end(mut self, boot: &Result<console::Boot>) {
+        if self.record.is_over() {
+            return;
+        }
+        let why = match boot {
+            Err(error) => Some(format!("{error:#}")),
+            Ok(_) if self.done == Some(self.cells) => None,
+            Ok(boot) => Some(failure(boot, self.done.is_some())),
+        };
+        let missing = self.job.group.steps - self.steps;
+        self.steps += missing;
+        self.record.step(missing);
+        if let Some(why) = why {
+            self.fail(&why);
+        }
+    }
+
+    fn fail(&self, why: &str) {
+        let Job { arch, side, group } = *self.job;
+        let line = self.marked(json!({"line": group.line, "failed": why}));
+        let text = format!("{} on {arch}, {}: {why}", side.title(), group.line);
+        self.record.fail(text, &line);
+    }
+}
+
+/// How a boot ended too early, with the end of its console.
+fn failure(boot: &console::Boot, done: bool) -> String {
+    const LINES: usize = 20;
+    let lines: Vec<&str> = boot.text.trim_end().lines().collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    let what = match done {
+        true => "lines are missing",
+        false => "did not get to its end",
+    };
+    format!("{what} ({:?})\n{}", boot.end, last.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Group;
+    use super::*;
+    use std::fs::File;
+    use tools::args::Side;
+    use tools::host::arch::Arch;
+    use tools::host::progress::Bar;
+    use tools::host::workspace::Temporary;
+    use tools::machine::guest::End;
+
+    const BEGIN: &str =
+        "{\"begin\":true,\"release\":\"7.2\",\"instructions\":true,\"size_controls\":true}\n";
+    const CELL: &str = "{\"op\":\"fork\",\"folio_kb\":64,\"per_page\":12.5,\"pgfault\":7}\r\n";
+
+    fn boot(text: &str) -> Result<console::Boot> {
+        Ok(console::Boot {
+            end: End::Status(1),
+            text: text.to_owned(),
+        })
+    }
+
+    /// The lines in the file and the table after such a console of one boot.
+    fn heard(pieces: &[&str], interrupted: bool) -> (Vec<Value>, String, Vec<String>) {
+        let file = Temporary::file("json", b"").unwrap();
+        let group = Group {
+            line: "bench --op fork --size 64".to_owned(),
+            mib: 1024,
+            cpus: 1,
+            ops: vec!["fork".to_owned()],
+            steps: 2,
+        };
+        let job = Job {
+            group: &group,
+            side: Side::Linux,
+            arch: Arch::X86_64,
+        };
+        let programs = [((Arch::X86_64, "bench".to_owned()), "5a".to_owned())].into();
+        let open = File::options().append(true).open(file.path()).unwrap();
+        let bar = Bar::hidden(2);
+        let order = vec!["fork".to_owned()];
+        let record = Record::new(order, programs, Some(open), &json!({"header": 1}), bar);
+        let mut listener = Listener::new(&record, &job, None);
+        for piece in pieces {
+            listener.hear(piece.as_bytes());
+        }
+        if interrupted {
+            record.interrupt();
+        }
+        listener.end(&boot(&pieces.concat()));
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        let lines = text
+            .lines()
+            .skip(1)
+            .map(|line| serde_json::from_str(line).unwrap());
+        let (table, failures) = record.finish().unwrap();
+        (lines.collect(), table, failures)
+    }
+
+    #[test]
+    fn a_figure_is_written_with_where_it_comes_from() {
+        let (cut, rest) = CELL.split_at(20);
+        let pieces = [
+            BEGIN,
+            "[ 0.1] noise\n",
+            cut,
+            rest,
+            "{\"done\":true,\"cells\":1}\n",
+        ];
+        let (lines, table, failures) = heard(&pieces, false);
+        assert_eq!(
+            lines,
+            [
+                json!({"op": "fork", "folio_kb": 64, "per_page": 12.5, "pgfault": 7, "kernel": "linux",
+                "version": "7.2", "arch": "x86_64", "cpus": 1, "program": "bench", "program_sha256": "5a"})
+            ]
+        );
+        assert!(
+            table.contains("Linux 7.2") && table.contains(" 12.5"),
+            "{table}"
+        );
+        assert!(failures.is_empty());
+    }
+
+    #[test]
+    fn wrong_memory_fails_the_run_and_keeps_the_rest() {
+        let (lines, table, failures) = heard(&[BEGIN, CELL, "bench: page 3 is wrong\n"], false);
+        assert_eq!(lines[0]["per_page"], 12.5);
+        assert!(
+            lines[1]["failed"]
+                .as_str()
+                .unwrap()
+                .ends_with("page 3 is wrong")
+        );
+        assert!(table.contains(" 12.5"), "{table}");
+        assert!(
+            failures[0].starts_with("Linux on x86_64, bench --op fork"),
+            "{failures:?}"
+        );
+    }
+
+    #[test]
+    fn a_lost_line_is_a_failure() {
+        let (_, _, failures) = heard(&[BEGIN, "{\"done\":true,\"cells\":1}\n"], false);
+        assert!(failures[0].contains("lines are missing"), "{failures:?}");
+    }
+
+    #[test]
+    fn an_interrupted_boot_is_none() {
+        let (lines, table, failures) = heard(&[BEGIN, CELL], true);
+        assert_eq!((lines.len(), failures.len()), (1, 0));
+        assert!(table.contains(" 12.5"), "{table}");
+    }
+
+    #[test]
+    fn what_a_kernel_has_not_is_said_and_not_guessed() {
+        let done = "{\"done\":true,\"cells\":0}\n";
+        let absent = "{\"op\":\"fork\",\"folio_kb\":64,\"absent\":\"no fork\"}\n";
+        let (lines, table, _) = heard(&[BEGIN, absent, done], false);
+        assert_eq!(lines[0]["absent"], "no fork");
+        assert_eq!(table, "x86_64, Linux: no fork: fork (64 kB)\n");
+        let skipped = "{\"skipped\":64,\"why\":\"no such folios\"}\n";
+        let (_, table, _) = heard(&[BEGIN, skipped, done], false);
+        assert_eq!(table, "x86_64, Linux: no such folios: fork (64 kB)\n");
+        let old = BEGIN.replace("\"size_controls\":true", "\"size_controls\":false");
+        let (lines, table, failures) = heard(&[&old, CELL, "{\"done\":true,\"cells\":1}\n"], false);
+        assert!(lines[0]["per_page"].is_null() && failures.is_empty());
+        assert!(table.contains("no controls per folio size"), "{table}");
+    }
+}

@@ -1,0 +1,294 @@
+//! The table of a comparison: both kernels' figures and their ratio, the mean of the baseline, and
+//! what is far from it.
+use super::results::{COUNTED, Pair, Place, Results};
+use crate::bench::plan::{BASELINE, SIZES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use tools::args::Side;
+use tools::host::arch::Arch;
+
+/// A cell of the baseline above this part of Linux's figure is named below the table.
+const HIGH: f64 = 0.45;
+/// The same of what the plugin for QEMU counts.
+const HIGH_COUNTED: f64 = 0.8;
+
+/// All machines; empty when nothing was measured.
+pub fn render(results: &Results) -> String {
+    let mut text = unit("guest instructions", HIGH, &results.pairs, results);
+    for ((_, title), pairs) in COUNTED.iter().zip(&results.counted) {
+        text += &unit(title, HIGH_COUNTED, pairs, results);
+    }
+    text + &absent(results)
+}
+
+/// All machines in one unit.
+fn unit(title: &str, limit: f64, pairs: &BTreeMap<Place, Pair>, results: &Results) -> String {
+    let all: Vec<(&Place, &Pair)> = pairs.iter().collect();
+    let machines: Vec<Arch> = Arch::ALL
+        .into_iter()
+        .filter(|arch| all.iter().any(|(place, _)| place.arch == *arch))
+        .collect();
+    let mut text = String::new();
+    for arch in &machines {
+        let rows: Vec<(&Place, &Pair)> = all
+            .iter()
+            .filter(|(place, _)| place.arch == *arch)
+            .copied()
+            .collect();
+        text += &machine(*arch, (title, limit), &rows, results);
+    }
+    if machines.len() > 1 {
+        text += &mean("both machines", title, &all, Arch::ALL.len());
+    }
+    text
+}
+
+fn machine(
+    arch: Arch,
+    (unit, limit): (&str, f64),
+    rows: &[(&Place, &Pair)],
+    results: &Results,
+) -> String {
+    let kernels = Side::ALL.map(|side| {
+        let release = results.releases.get(&(arch, side));
+        release.map(|release| format!("{} {release}", side.title()))
+    });
+    let kernels: Vec<String> = kernels.into_iter().flatten().collect();
+    let mut text = format!(
+        "{arch}, {}: {unit} per 4 KiB page (*: of the whole call)\n{:24}{:>8}{:>14}{:>14}{:>8}\n",
+        kernels.join(", "),
+        "operation",
+        "folio",
+        "Quire",
+        "Linux",
+        "ratio"
+    );
+    for (place, pair) in rows {
+        text += row(place, pair).trim_end();
+        text.push('\n');
+    }
+    text += &mean(arch.name(), unit, rows, 1);
+    text + &high(arch, limit, rows) + "\n"
+}
+
+fn row(place: &Place, pair: &Pair) -> String {
+    let figure = |figure: Option<f64>| match figure {
+        Some(figure) => format!("{figure:>14.1}"),
+        None => format!("{:>14}", "-"),
+    };
+    let [quire, linux] = pair.figures.map(figure);
+    let mark = if pair.whole { "*" } else { "" };
+    let name = place.name() + mark;
+    let mut text = format!("{name:24}{:>5} kB{quire}{linux}", place.kb);
+    if let Some(ratio) = pair.ratio() {
+        let _ = write!(text, "{ratio:>8.2}");
+    }
+    text
+}
+
+/// Whether a cell is one of the baseline's: an operation of it on one CPU, mapped by PTEs.
+fn is_baseline(place: &Place) -> bool {
+    BASELINE.contains(&place.op.as_str()) && !place.by_pmd && place.cpus == 1 && place.vmas == 0
+}
+
+/// The geometric mean of the baseline's ratios; empty when there is none.
+fn mean(whose: &str, unit: &str, rows: &[(&Place, &Pair)], machines: usize) -> String {
+    let rows = rows.iter().filter(|(place, _)| is_baseline(place));
+    let logs: Vec<f64> = rows
+        .filter_map(|(_, pair)| pair.ratio())
+        .filter(|ratio| *ratio > 0.0)
+        .map(f64::ln)
+        .collect();
+    if logs.is_empty() {
+        return String::new();
+    }
+    let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+    let all = BASELINE.len() * SIZES.len() * machines;
+    format!(
+        "{whose}, {unit}: geometric mean of Quire / Linux {mean:.3}, over {} of the baseline's {all} cells\n",
+        logs.len()
+    )
+}
+
+/// The cells that are far from the mean, a line for each operation: of the baseline those above
+/// the limit, of the others those that cost more than on Linux.
+fn high(arch: Arch, limit: f64, rows: &[(&Place, &Pair)]) -> String {
+    if rows.iter().all(|(_, pair)| pair.ratio().is_none()) {
+        return String::new();
+    }
+    let above = |place: &Place, ratio: f64| match is_baseline(place) {
+        true => ratio > limit,
+        false => ratio > 1.0,
+    };
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for (place, pair) in rows {
+        let Some(ratio) = pair.ratio().filter(|ratio| above(place, *ratio)) else {
+            continue;
+        };
+        let cell = format!("{} kB {ratio:.2}", place.kb);
+        match lines.last_mut() {
+            Some((name, cells)) if *name == place.name() => *cells += &format!(", {cell}"),
+            _ => lines.push((place.name(), cell)),
+        }
+    }
+    let mut text = format!(
+        "{arch}: cells of the baseline above {limit:.2}, and others above 1.00:{}\n",
+        if lines.is_empty() { " none" } else { "" }
+    );
+    for (name, cells) in lines {
+        let _ = writeln!(text, "  {name}: {cells}");
+    }
+    text
+}
+
+fn absent(results: &Results) -> String {
+    let mut text = String::new();
+    for ((arch, side, why), ops) in &results.absent {
+        let op = |(op, sizes): (&String, &BTreeSet<u64>)| {
+            let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+            format!("{op} ({} kB)", sizes.join(", "))
+        };
+        let ops: Vec<String> = ops.iter().map(op).collect();
+        let _ = writeln!(text, "{arch}, {}: {why}: {}", side.title(), ops.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn place(arch: Arch, op: &str, kb: u64) -> Place {
+        Place {
+            arch,
+            row: BASELINE.iter().position(|name| *name == op).unwrap_or(99),
+            op: op.to_owned(),
+            cpus: 1,
+            by_pmd: false,
+            kb,
+            vmas: 0,
+        }
+    }
+
+    fn measured() -> Results {
+        let mut results = Results::default();
+        for arch in Arch::ALL {
+            let mut add = |place: &Place, figures: [f64; 2], whole| {
+                for (side, figure) in Side::ALL.into_iter().zip(figures) {
+                    results.add(place.clone(), side, figure, whole);
+                }
+            };
+            add(&place(arch, "mremap", 64), [50.0, 500.0], true);
+            add(&place(arch, "fork", 64), [40.0, 100.0], false);
+            let by_pmd = Place {
+                by_pmd: true,
+                ..place(arch, "fork", 2048)
+            };
+            add(&by_pmd, [7.0, 10.0], false);
+            add(&place(arch, "cow", 4), [5.0, 10.0], false);
+            results.add(place(arch, "exit", 4), Side::Quire, 3.0, false);
+            let release = "7.2.13".to_owned();
+            results.releases.insert((arch, Side::Linux), release);
+        }
+        results
+    }
+
+    #[test]
+    fn rows_with_ratios_in_the_order_of_the_list() {
+        let text = render(&measured());
+        let rows: Vec<&str> = text.lines().collect();
+        assert!(rows[0].starts_with("x86_64, Linux 7.2.13: guest"), "{text}");
+        assert!(
+            rows[2].starts_with("fork ") && rows[2].ends_with("40.0         100.0    0.40"),
+            "{text}"
+        );
+        assert!(
+            rows[3].starts_with("fork pmd ") && rows[3].ends_with(" 0.70"),
+            "{text}"
+        );
+        assert!(
+            rows[5].starts_with("mremap* ") && rows[5].ends_with(" 0.10"),
+            "{text}"
+        );
+        assert!(
+            rows[6].starts_with("exit ") && rows[6].ends_with(" 3.0             -"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_mean_is_of_the_baseline_alone() {
+        let text = render(&measured());
+        for line in [
+            "x86_64, guest instructions: geometric mean of Quire / Linux 0.271, over 3 of the baseline's 90 cells\n",
+            "both machines, guest instructions: geometric mean of Quire / Linux 0.271, over 6 of the baseline's 180 cells\n",
+            "aarch64: cells of the baseline above 0.45, and others above 1.00:\n  cow: 4 kB 0.50\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_plugin_counted_has_its_own_tables() {
+        let mut results = measured();
+        let place = place(Arch::X86_64, "fork", 64);
+        for (side, lines) in Side::ALL.into_iter().zip([300, 400]) {
+            let line = json!({"pages": 100, "lines_touched": lines});
+            results.add_counted(&place, side, &line);
+        }
+        let text = render(&results);
+        assert!(
+            text.contains(": cache lines touched per 4 KiB page"),
+            "{text}"
+        );
+        assert!(text.contains("3.0           4.0    0.75\n"), "{text}");
+        assert!(!text.contains("cycles"), "{text}");
+    }
+
+    #[test]
+    fn a_model_that_reads_no_tables_counts_nothing() {
+        let mut results = measured();
+        let line = json!({
+            "pages": 100, "lines_touched": 300, "cycles_estimated": 5000,
+            "walks": 50, "unresolved": 9,
+        });
+        for arch in Arch::ALL {
+            results.add_counted(&place(arch, "fork", 64), Side::Linux, &line);
+        }
+        let text = render(&results);
+        assert!(!text.contains("estimated cycles"), "{text}");
+        assert!(text.contains("x86_64, Linux 7.2.13: cache lines"), "{text}");
+        assert!(!text.contains("aarch64, Linux 7.2.13: cache"), "{text}");
+        assert!(
+            text.contains("no misses and cycles of: fork (64 kB)"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_a_kernel_lacks_is_said() {
+        let mut results = measured();
+        results.lacks(
+            Arch::X86_64,
+            Side::Linux,
+            "no MADV_COLLAPSE",
+            "collapse",
+            64,
+        );
+        let text = render(&results);
+        assert!(
+            text.contains("x86_64, Linux: no MADV_COLLAPSE: collapse (64 kB)\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_kernel_alone_has_no_ratio() {
+        let mut results = Results::default();
+        results.add(place(Arch::X86_64, "fork", 4), Side::Quire, 3.0, false);
+        let text = render(&results);
+        assert!(!text.contains("mean") && !text.contains("above"), "{text}");
+        assert_eq!(render(&Results::default()), "");
+    }
+}

@@ -1,0 +1,10 @@
+//! What measures: operations on memory, on Quire and on Linux, in guest instructions, counters,
+//! cache lines and time; tables and plots of them.
+pub mod bench;
+pub mod compare;
+pub mod compat;
+pub mod conflicts;
+pub mod profile;
+pub mod report;
+pub mod seeds;
+pub mod sweep;

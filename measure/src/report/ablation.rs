@@ -1,0 +1,121 @@
+//! What each mechanism is worth: the cost of operations with the settings of the ablation.
+use super::chart::{self, Bar, Ink};
+use super::data::{Ablated, Data};
+use super::html::{self, number};
+use crate::bench::plan::OPS;
+use anyhow::Result;
+use tools::host::arch::Arch;
+
+/// The first rows are the stages of the series; those after them this kernel's own settings.
+const STAGES: usize = 8;
+/// Pixels for the names of settings.
+const NAMES: u32 = 100;
+
+/// The section.
+pub fn section(data: &Data) -> Result<String> {
+    if data.ablation.is_empty() {
+        return Ok(html::missing("./run.sh bench --ablation --json FILE"));
+    }
+    let mut text = String::from(
+        "<p>Instructions for each page of 4 KiB with one mechanism off, or one scheme of the account of references. \
+         The upper bars are the stages of the series that brought rmap ids to Linux's list, one on top of the other; \
+         the lower ones this kernel's own settings, beside <em>unified</em> with all mechanisms on.</p>\n",
+    );
+    text += &html::legend(&[
+        ("f3", "stages of the series"),
+        ("f1", "this kernel's settings"),
+    ]);
+    for arch in Arch::ALL {
+        let mut sizes: Vec<u64> = data
+            .ablation
+            .iter()
+            .filter(|cell| cell.arch == arch)
+            .map(|cell| cell.key.kb)
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        for kb in sizes {
+            text += &machine(data, arch, kb)?;
+        }
+    }
+    Ok(text)
+}
+
+fn machine(data: &Data, arch: Arch, kb: u64) -> Result<String> {
+    let here = |cell: &&Ablated| cell.arch == arch && cell.key.kb == kb;
+    let cells: Vec<&Ablated> = data.ablation.iter().filter(here).collect();
+    let (mut ops, mut settings): (Vec<&str>, Vec<(&str, &str)>) = (Vec::new(), Vec::new());
+    for cell in &cells {
+        if !ops.contains(&cell.key.op.as_str()) {
+            ops.push(&cell.key.op);
+        }
+        if !settings.iter().any(|(name, _)| *name == cell.setting) {
+            settings.push((&cell.setting, &cell.words));
+        }
+    }
+    ops.sort_by_key(|op| OPS.iter().position(|known| known == op));
+    let find = |op: &str, setting: &str| {
+        let mut all = cells.iter().rev();
+        all.find(|cell| cell.key.op == op && cell.setting == setting)
+            .map(|cell| cell.instructions)
+    };
+    let mut panels = Vec::new();
+    for op in &ops {
+        let bar = |(at, (setting, _)): (usize, &(&str, &str))| {
+            Some(Bar {
+                name: (*setting).to_owned(),
+                value: find(op, setting)?,
+                ink: if at < STAGES { Ink::FLOOR } else { Ink::QUIRE },
+            })
+        };
+        let bars: Vec<Bar> = settings.iter().enumerate().filter_map(bar).collect();
+        let about = format!("instructions for each page: {op} on {arch}, by setting");
+        panels.push(html::panel(op, &chart::bars(&about, &bars, NAMES)?));
+    }
+    let mut heads = vec!["setting".to_owned()];
+    heads.extend(ops.iter().map(|op| (*op).to_owned()));
+    heads.push("words".to_owned());
+    let row = |(setting, words): &(&str, &str)| {
+        let cells = ops
+            .iter()
+            .map(|op| find(op, setting).map_or("-".to_owned(), number));
+        let first = std::iter::once((*setting).to_owned());
+        first.chain(cells).chain([(*words).to_owned()]).collect()
+    };
+    let rows: Vec<Vec<String>> = settings.iter().map(row).collect();
+    let command = format!("./run.sh bench --ablation --arch {arch} --size {kb} --json FILE");
+    Ok(format!(
+        "<h3>{arch}, folios of {}</h3>\n{}{}{}",
+        html::size(kb),
+        html::panels(&panels),
+        html::commands(&[command]),
+        html::details("The numbers", &html::table(&heads, &rows))
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_for_each_setting() {
+        let line = |run: &str, cost: u32| {
+            format!(
+                r#"{{"op":"fork","folio_kb":2048,"per_page":{cost},"arch":"x86_64","run":"{run}","words":"w={run}"}}"#
+            )
+        };
+        let mut data = Data::default();
+        data.read(
+            "f",
+            &format!("{}\n{}\n", line("baseline", 80), line("unified", 20)),
+        )
+        .unwrap();
+        let text = section(&data).unwrap();
+        assert!(text.contains("<h3>x86_64, folios of 2M</h3>"), "{text}");
+        assert_eq!(text.matches("class=\"f3\"").count(), 3, "{text}");
+        assert!(
+            text.contains("<th scope=\"row\">unified</th><td>20</td><td>w=unified</td>"),
+            "{text}"
+        );
+    }
+}

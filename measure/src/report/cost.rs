@@ -1,0 +1,376 @@
+//! What each operation costs by the size of folios, on both kernels and machines.
+use super::chart::{self, Ink, Line, Scale};
+use super::data::{Data, Figure};
+use super::html::{self, number};
+use crate::bench::floor;
+use crate::bench::plan::OPS;
+use anyhow::Result;
+use std::fmt::Write;
+use tools::args::Side;
+use tools::host::arch::Arch;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Guest instructions.
+    Instructions,
+    /// Cache lines.
+    Lines,
+    /// Accesses to data that the first level of caches does not serve.
+    Misses,
+    /// Estimated cycles.
+    Cycles,
+}
+
+impl Metric {
+    /// In the order of the page.
+    pub const ALL: [Metric; 4] = [
+        Metric::Instructions,
+        Metric::Lines,
+        Metric::Misses,
+        Metric::Cycles,
+    ];
+
+    /// The heading.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Metric::Instructions => "Instructions",
+            Metric::Lines => "Cache lines touched",
+            Metric::Misses => "Misses of the first-level data cache",
+            Metric::Cycles => "Estimated cycles",
+        }
+    }
+
+    /// The place in the page.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Metric::Instructions => "instructions",
+            Metric::Lines => "lines",
+            Metric::Misses => "misses",
+            Metric::Cycles => "cycles",
+        }
+    }
+
+    /// What it is.
+    const fn about(self) -> &'static str {
+        match self {
+            Metric::Instructions => {
+                "Guest instructions for each page of 4 KiB, user and kernel mode. The floor is what any kernel needs, \
+                 argued from parts in docs/floor.md."
+            }
+            Metric::Lines => {
+                "Different lines of 64 bytes, by physical address, that an operation reads or writes, for each page. \
+                 Of its 64 lines a page that is cleared or copied touches all."
+            }
+            Metric::Misses => {
+                "Loads and stores that the first level of a modelled core's caches does not serve, for each page."
+            }
+            Metric::Cycles => {
+                "Instructions at the width of a modelled core, and the latency of each miss, one after the other: \
+                 for comparing estimates with each other, not with a measured time."
+            }
+        }
+    }
+
+    /// The count of a measurement; an operation that is measured by subtraction has instructions
+    /// only.
+    fn of(self, figure: &Figure) -> Option<f64> {
+        let count = |name| figure.count(name).filter(|_| figure.key.op != "exit");
+        match self {
+            Metric::Instructions => Some(figure.instructions),
+            Metric::Lines => count("lines_touched"),
+            Metric::Misses => count("l1d_misses"),
+            Metric::Cycles => count("cycles_estimated"),
+        }
+    }
+}
+
+/// The operations of the page, in the order of the bench's.
+fn ops(data: &Data, arch: Arch) -> Vec<&'static str> {
+    // Those that are about other questions have sections of their own, or none.
+    const OTHERS: [&str; 10] = [
+        "reach",
+        "updates",
+        "survivor",
+        "touch1g",
+        "reach1g",
+        "beside",
+        "maps",
+        "smaps",
+        "vmas",
+        "exit-bare",
+    ];
+    let there = |op: &&str| {
+        let figures = data.figures.iter().filter(|figure| figure.is_usual());
+        figures
+            .clone()
+            .any(|figure| figure.arch == arch && figure.key.op == *op)
+    };
+    OPS.into_iter()
+        .filter(|op| !OTHERS.contains(op))
+        .filter(there)
+        .collect()
+}
+
+/// The sizes at which any of the operations has such a count.
+fn sizes(data: &Data, metric: Metric, arch: Arch, ops: &[&str]) -> Vec<u64> {
+    let of = |figure: &&Figure| {
+        figure.is_usual()
+            && figure.arch == arch
+            && ops.contains(&figure.key.op.as_str())
+            && metric.of(figure).is_some()
+    };
+    let mut sizes: Vec<u64> = data
+        .figures
+        .iter()
+        .filter(of)
+        .map(|figure| figure.key.kb)
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// The section of one metric.
+pub fn section(data: &Data, metric: Metric) -> Result<String> {
+    let mut text = format!("<p>{}</p>\n", metric.about());
+    let mut any = false;
+    for arch in Arch::ALL {
+        let part = machine(data, metric, arch)?;
+        any |= part.is_some();
+        text += &part.unwrap_or_default();
+    }
+    Ok(match any {
+        true => text,
+        false => text + &html::missing(&command(Arch::X86_64, metric, "zen4", &[], &[])),
+    })
+}
+
+/// One machine's panels and table, if it has any.
+fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
+    let ops = ops(data, arch);
+    let sizes = sizes(data, metric, arch, &ops);
+    let (mut panels, mut rows, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+    let mut floor = false;
+    for op in &ops {
+        let lines = lines(data, metric, arch, op, &sizes);
+        if lines.iter().all(|line| line.points.is_empty()) {
+            continue;
+        }
+        floor |= lines.iter().any(|line| line.ink == Ink::FLOOR);
+        let whole = data.figures.iter().any(|figure| {
+            figure.key.op == *op && figure.arch == arch && figure.line["whole"].is_number()
+        });
+        let name = if whole {
+            format!("{op}, the whole call")
+        } else {
+            (*op).to_owned()
+        };
+        let about = format!("{}: {name} on {arch}, by folio size", metric.title());
+        let places = chart::sizes(&sizes);
+        panels.push(html::panel(
+            &name,
+            &chart::lines(&about, &places, &lines, Scale::Log)?,
+        ));
+        rows.extend(table(&name, &lines, &sizes));
+        shown.push(*op);
+    }
+    if panels.is_empty() {
+        return Ok(None);
+    }
+    let model = data.models.get(&arch).and_then(|models| models.last());
+    let model = model.map_or("zen4", String::as_str);
+    let mut text = format!("<h3>{arch}");
+    if metric == Metric::Misses || metric == Metric::Cycles {
+        let _ = write!(text, ", {}", html::escape(model));
+    }
+    text += "</h3>\n";
+    let mut legend = vec![("quire", "Quire"), ("linux", "Linux")];
+    if floor {
+        legend.push(("floor", "the floor"));
+    }
+    text += &html::legend(&legend);
+    text += &html::panels(&panels);
+    let by_qemu = metric == Metric::Lines && arch == Arch::X86_64;
+    if metric != Metric::Instructions && !by_qemu {
+        text += &blind(data, arch);
+    }
+    text += &html::commands(&[command(arch, metric, model, &shown, &sizes)]);
+    let mut heads = vec!["operation".to_owned(), "kernel".to_owned()];
+    heads.extend(chart::sizes(&sizes));
+    text += &html::details("The numbers", &html::table(&heads, &rows));
+    Ok(Some(text))
+}
+
+/// Which kernels are left out because the model did not read their tables.
+fn blind(data: &Data, arch: Arch) -> String {
+    let of = |side| {
+        let mut figures = data
+            .figures
+            .iter()
+            .filter(|figure| (figure.arch, figure.side) == (arch, side));
+        let figure = figures.find(|figure| figure.is_blind())?;
+        let count = |name: &str| number(figure.line[name].as_f64().unwrap_or(0.0));
+        Some(format!(
+            "<p class=\"missing\">{} on {arch} is left out: of the model's {} walks in {} at {} kB, {} found no translation. \
+             It does not read tables of that kernel's format, and so misses what lies behind them.</p>\n",
+            side.title(),
+            count("walks"),
+            html::escape(&figure.key.op),
+            figure.key.kb,
+            count("unresolved")
+        ))
+    };
+    Side::ALL.into_iter().filter_map(of).collect()
+}
+
+/// Quire's line, Linux's, and the floor where the figures have one.
+fn lines(data: &Data, metric: Metric, arch: Arch, op: &str, sizes: &[u64]) -> Vec<Line> {
+    let line = |ink, value: &dyn Fn(u64) -> Option<f64>| Line {
+        ink,
+        points: sizes
+            .iter()
+            .enumerate()
+            .filter_map(|(at, kb)| Some((at, value(*kb)?)))
+            .collect(),
+    };
+    let of = |side| move |kb| data.find((arch, side, ""), op, kb, |figure| metric.of(figure));
+    let floor = |kb| floor::of(arch, op, kb).filter(|_| metric == Metric::Instructions);
+    let mut lines = vec![
+        line(Ink::LINUX, &of(Side::Linux)),
+        line(Ink::QUIRE, &of(Side::Quire)),
+    ];
+    let floor = line(Ink::FLOOR, &floor);
+    if !floor.points.is_empty() {
+        lines.push(floor);
+    }
+    lines
+}
+
+/// A row for each kernel, and their ratio.
+fn table(name: &str, lines: &[Line], sizes: &[u64]) -> Vec<Vec<String>> {
+    let value = |line: &Line, at| {
+        line.points
+            .iter()
+            .find(|(place, _)| *place == at)
+            .map(|at| at.1)
+    };
+    let row = |kernel: &str, cell: &dyn Fn(usize) -> Option<f64>| {
+        let cells = (0..sizes.len()).map(|at| cell(at).map_or("-".to_owned(), number));
+        [name.to_owned(), kernel.to_owned()]
+            .into_iter()
+            .chain(cells)
+            .collect()
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (title, ink) in [
+        ("Quire", Ink::QUIRE),
+        ("Linux", Ink::LINUX),
+        ("floor", Ink::FLOOR),
+    ] {
+        if let Some(line) = lines
+            .iter()
+            .find(|line| line.ink == ink && !line.points.is_empty())
+        {
+            rows.push(row(title, &|at| value(line, at)));
+        }
+    }
+    let of = |ink| lines.iter().find(|line| line.ink == ink);
+    if let (Some(quire), Some(linux)) = (of(Ink::QUIRE), of(Ink::LINUX))
+        && !quire.points.is_empty()
+        && !linux.points.is_empty()
+    {
+        let ratio = |at| Some(value(quire, at)? / value(linux, at).filter(|value| *value > 0.0)?);
+        rows.push(row("ratio", &ratio));
+    }
+    rows
+}
+
+/// The command that prints what is shown.
+fn command(arch: Arch, metric: Metric, model: &str, ops: &[&str], sizes: &[u64]) -> String {
+    let mut text = format!("./run.sh compare --arch {arch}");
+    match metric {
+        Metric::Instructions => {}
+        Metric::Lines => text += " --lines",
+        Metric::Misses | Metric::Cycles => {
+            let _ = write!(text, " --model {model}");
+        }
+    }
+    if !ops.is_empty() {
+        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+        let _ = write!(text, " --op {} --size {}", ops.join(","), sizes.join(","));
+    }
+    text + " --json FILE"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(lines: &str) -> Data {
+        let mut data = Data::default();
+        data.read("f", lines).unwrap();
+        data
+    }
+
+    const FORK: &str = r#"{"op":"fork","folio_kb":4,"per_page":20,"pages":10,"lines_touched":30,"arch":"x86_64","kernel":"quire"}
+{"op":"fork","folio_kb":4,"per_page":80,"pages":10,"lines_touched":60,"arch":"x86_64","kernel":"linux"}
+{"op":"fork","folio_kb":64,"per_page":10,"pages":10,"lines_touched":20,"arch":"x86_64","kernel":"quire"}
+"#;
+
+    #[test]
+    fn a_panel_and_rows_for_each_operation() {
+        let text = section(&data(FORK), Metric::Instructions).unwrap();
+        assert!(text.contains("<figcaption>fork</figcaption>"), "{text}");
+        assert!(
+            text.contains("the floor</li>") && text.contains("class=\"s3\""),
+            "{text}"
+        );
+        let row = "<th scope=\"row\">fork</th><td>ratio</td><td>0.25</td><td>-</td>";
+        assert!(text.contains(row), "{text}");
+        assert!(text.contains("./run.sh compare --arch x86_64 --op fork --size 4,64 --json FILE"));
+        assert!(!text.contains("aarch64"), "{text}");
+    }
+
+    #[test]
+    fn counts_are_for_each_page() {
+        let text = section(&data(FORK), Metric::Lines).unwrap();
+        assert!(
+            text.contains("<td>Quire</td><td>3</td><td>2</td>"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn counts_without_tables_are_said_to_be_none() {
+        let blind = r#"{"op":"fork","folio_kb":4,"per_page":80,"pages":10,"lines_touched":60,"l1d_misses":40,"walks":9,"unresolved":9,"arch":"x86_64","kernel":"linux"}"#;
+        let quire = FORK
+            .lines()
+            .next()
+            .unwrap()
+            .replace("\"pages\"", "\"l1d_misses\":20,\"pages\"");
+        let data = data(&format!("{quire}\n{blind}"));
+        let text = section(&data, Metric::Misses).unwrap();
+        assert!(text.contains("Linux on x86_64 is left out"), "{text}");
+        assert!(
+            text.contains("<td>Quire</td><td>2</td>") && !text.contains("<td>Linux</td>"),
+            "{text}"
+        );
+        // Lines need no tables here.
+        let text = section(&data, Metric::Lines).unwrap();
+        assert!(
+            text.contains("<td>Linux</td><td>6</td>") && !text.contains("left out"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_was_not_counted_is_said() {
+        let text = section(&data(FORK), Metric::Cycles).unwrap();
+        assert!(
+            text.contains("./run.sh compare --arch x86_64 --model zen4 --json FILE"),
+            "{text}"
+        );
+        assert!(!text.contains("<svg"), "{text}");
+    }
+}

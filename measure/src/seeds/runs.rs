@@ -1,0 +1,201 @@
+//! The boots that a set of figures needs, and what they measured.
+use super::kept::Kept;
+use super::table::{Point, Runs};
+use crate::bench::cells::{Cell, Cells, Key};
+use crate::bench::{quire, quire_says};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use tools::host::arch::Arch;
+use tools::machine::build::Built;
+
+/// What operations of the program `moves` begin with, those of `latency`, and those of `cost`.
+const MOVES: &str = "move=";
+pub const LATENCY: &str = "latency=";
+pub const COST: &str = "cost/";
+/// The words that leave the kernel folios of one size for programs that do not choose themselves.
+pub const PLAIN: &str = "thp_anon=16K-2M:never";
+/// See [`PLAIN`].
+pub const FOLIOS_64K: &str = "thp_anon=64K:always";
+
+/// One boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// Words of the kernel's command line.
+    pub words: &'static str,
+    /// The machine's memory in MiB.
+    pub mib: u64,
+    /// The program and its arguments.
+    pub program: String,
+}
+
+/// The fewest boots in which every point is measured and little else.
+pub fn boots(points: &BTreeSet<Point>, pages: u64) -> Vec<Boot> {
+    let mut boots = Vec::new();
+    let words: BTreeSet<&str> = points.iter().map(|point| point.words).collect();
+    for words in words {
+        let mut sizes: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        for point in points.iter().filter(|point| point.words == words) {
+            sizes.entry(&point.op).or_default().insert(point.kb);
+        }
+        boots.extend(of_one_kernel(words, &sizes, pages));
+    }
+    boots
+}
+
+/// Operations with the same sizes share a boot.
+fn of_one_kernel(
+    words: &'static str,
+    sizes: &BTreeMap<&str, BTreeSet<u32>>,
+    pages: u64,
+) -> Vec<Boot> {
+    let mut groups: BTreeMap<(&str, &BTreeSet<u32>), BTreeSet<&str>> = BTreeMap::new();
+    for (op, sizes) in sizes {
+        let (program, word) = if let Some(level) = op.strip_prefix(MOVES) {
+            ("moves", level.split_once('/').map_or(level, |(_, mib)| mib))
+        } else if let Some(event) = op.strip_prefix(LATENCY) {
+            ("latency", event)
+        } else if op.starts_with(COST) {
+            ("cost", "")
+        } else {
+            ("bench", *op)
+        };
+        groups.entry((program, sizes)).or_default().insert(word);
+    }
+    let boot = |((program, sizes), asked): (&(&str, &BTreeSet<u32>), &BTreeSet<&str>)| {
+        let (asked, sizes) = (list(asked), list(sizes));
+        let (mib, line) = match *program {
+            "moves" => (2048, format!("moves --size {sizes} --mib {asked}")),
+            "latency" => (1024, format!("latency --size {sizes} --event {asked}")),
+            "cost" => (1024, "cost".to_owned()),
+            _ => (
+                memory(pages),
+                format!("bench --op {asked} --size {sizes} --pages {pages}"),
+            ),
+        };
+        Boot {
+            words,
+            mib,
+            program: line,
+        }
+    };
+    groups.iter().map(boot).collect()
+}
+
+fn list(words: &BTreeSet<impl Display>) -> String {
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    words.join(",")
+}
+
+/// MiB for a region that a child and its parent have, each its own copy, and as much as the
+/// smallest machine of the bench.
+fn memory(pages: u64) -> u64 {
+    2 * pages / 256 + 1024
+}
+
+/// Boots and reads, but for what was kept, and prints a message before each boot; all of the
+/// figures must be there afterwards.
+pub fn measure(
+    arch: Arch,
+    built: &Built,
+    points: &BTreeSet<Point>,
+    kept: &Kept,
+    say: impl Fn(&str),
+) -> Result<Runs> {
+    let mut runs = kept.read(arch)?;
+    let missing = points.iter().filter(|point| runs.cell(point).is_none());
+    let boots = boots(&missing.cloned().collect(), kept.pages);
+    for (n, boot) in boots.iter().enumerate() {
+        let (n, all) = (n + 1, boots.len());
+        let Boot {
+            words,
+            mib,
+            program,
+        } = boot;
+        say(&format!("boot {n} of {all}: {program} {words}"));
+        let mem = format!("{mib}M");
+        let cells = if program == "cost" {
+            let kb = if *words == FOLIOS_64K { 64 } else { 4 };
+            costs(&quire_says(arch, built, &mem, words, program)?, kb)?
+        } else {
+            quire(arch, built, &mem, words, program)?
+        };
+        kept.add(arch, words, &cells)?;
+        runs.0.push(((*words).to_owned(), cells));
+    }
+    for point in points {
+        ensure!(runs.cell(point).is_some(), "no figure for {point:?}");
+    }
+    Ok(runs)
+}
+
+/// What `cost` prints: a name, a figure and its unit.
+fn costs(console: &str, kb: u64) -> Result<Cells> {
+    let mut cells = Cells::new();
+    for line in console.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, figure, "instructions", ..] = words[..] else {
+            continue;
+        };
+        let figure: f64 = figure.parse().with_context(|| console.to_owned())?;
+        let key = Key {
+            op: format!("{COST}{name}"),
+            kb,
+            vmas: 0,
+        };
+        let line = json!({ "op": key.op, "folio_kb": kb, "whole": figure });
+        cells.insert(key, Cell { figure, line });
+    }
+    Ok(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_wants_the_same_sizes_shares_a_boot() {
+        let points = [
+            Point::new("", "fork", 4),
+            Point::new("", "fork", 64),
+            Point::new("", "fault", 64),
+            Point::new("", "fault", 4),
+            Point::new("", "munmap", 4),
+            Point::new("zap=per-pte", "munmap", 4),
+            Point::new("", "latency=signal", 64),
+            Point::new("", "latency=first", 64),
+            Point::new("", "move=pte/1024", 4),
+            Point::new("", "move=pud/1024", 4),
+        ];
+        let boots = boots(&points.into(), 1 << 18);
+        let lines: Vec<String> = boots
+            .iter()
+            .map(|boot| format!("{} {} {}", boot.mib, boot.program, boot.words))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "3072 bench --op munmap --size 4 --pages 262144 ",
+                "3072 bench --op fault,fork --size 4,64 --pages 262144 ",
+                "1024 latency --size 64 --event first,signal ",
+                "2048 moves --size 4 --mib 1024 ",
+                "3072 bench --op munmap --size 4 --pages 262144 zap=per-pte",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cost_prints() {
+        let text =
+            "# words\ngetpid 58 instructions (budget 150)\nfault 1205 instructions, 1 area\n";
+        let cells = costs(text, 64).unwrap();
+        let found = |name: &str, kb| Key {
+            op: format!("{COST}{name}"),
+            kb,
+            vmas: 0,
+        };
+        assert_eq!(cells[&found("getpid", 64)].figure, 58.0);
+        assert_eq!(cells.len(), 1);
+    }
+}

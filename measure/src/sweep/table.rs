@@ -1,0 +1,290 @@
+//! What a person reads: what differs from the first combination, and what repeated runs do not
+//! have in common.
+use super::own::plain;
+use super::row::{Column, Row, columns};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Combinations beside the first in one table: a line of a terminal has room for no more.
+const BESIDE: usize = 3;
+/// Columns of a cell, and of the change in it.
+const CELL: usize = 22;
+const CHANGE: usize = 8;
+
+/// The combinations by number, and a table of what differs.
+pub fn render(rows: &[Row]) -> String {
+    let firsts: Vec<&Row> = rows.iter().filter(|row| row.repeat == 1).collect();
+    let Some((first, others)) = firsts.split_first() else {
+        return String::new();
+    };
+    let mut text = String::new();
+    for (number, row) in firsts.iter().enumerate() {
+        let _ = writeln!(text, "{:>4}  {}{}", number + 1, row.of, failure(row));
+    }
+    if others.is_empty() {
+        return text + &alone(first);
+    }
+    let unit = if first.instructions {
+        ", in guest instructions"
+    } else {
+        ""
+    };
+    let _ = writeln!(text, "\nwhat differs from 1 (ns{unit}):");
+    let columns = columns(rows);
+    for (chunk, some) in others.chunks(BESIDE).enumerate() {
+        let numbers = (2 + chunk * BESIDE..).take(some.len());
+        text += &part(first, some, numbers, &columns);
+    }
+    text
+}
+
+/// How a run went wrong, if it did.
+fn failure(row: &Row) -> String {
+    match row.values.get("status") {
+        Some(status) if !row.passed() && row.counted() => format!("  failed: status {status}"),
+        Some(status) if !row.passed() => format!("  failed: {}", plain(status)),
+        _ => String::new(),
+    }
+}
+
+/// All that there is of one combination.
+fn alone(row: &Row) -> String {
+    let mut text = "\n".to_owned();
+    for column in columns(std::slice::from_ref(row)) {
+        if let Some(value) = row.value(&column) {
+            let _ = writeln!(text, "{:28}{:>CELL$}", column.name, shown(&value));
+        }
+    }
+    text
+}
+
+/// The first combination and some others.
+fn part(
+    first: &Row,
+    others: &[&Row],
+    numbers: impl Iterator<Item = usize>,
+    columns: &[Column],
+) -> String {
+    let differs = |column: &&Column| {
+        let here = first.value(column);
+        others.iter().any(|row| row.value(column) != here)
+    };
+    let columns: Vec<&Column> = columns.iter().filter(differs).collect();
+    let Some(width) = columns.iter().map(|column| column.name.len()).max() else {
+        return "nothing\n".to_owned();
+    };
+    let mut text = format!("{:width$}{:>CELL$}", "", 1);
+    numbers.for_each(|number| _ = write!(text, "{number:>CELL$}"));
+    for column in columns {
+        let here = first.value(column);
+        let _ = write!(text, "\n{:width$}{:>CELL$}", column.name, cell(&here));
+        for row in others {
+            let value = row.value(column);
+            let both = cell(&value) + &format!("{:>CHANGE$}", change(&here, &value));
+            let _ = write!(text, "{both:>CELL$}");
+        }
+    }
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.join("\n") + "\n"
+}
+
+/// A value, or that there is none.
+fn cell(value: &Option<Value>) -> String {
+    value.as_ref().map_or("-".to_owned(), shown)
+}
+
+/// A value, with commas between thousands.
+fn shown(value: &Value) -> String {
+    let text = plain(value);
+    let Some(number) = value.as_i64() else {
+        return text;
+    };
+    let digits = number.unsigned_abs().to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{}{grouped}", if number < 0 { "-" } else { "" })
+}
+
+/// By how much a number changed, in percent of the first or, where that is much, by which factor;
+/// or that it is the same.
+fn change(first: &Option<Value>, other: &Option<Value>) -> String {
+    let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_f64);
+    match (number(first), number(other)) {
+        (Some(from), Some(to)) if from == to => "=".to_owned(),
+        (Some(from), Some(to)) if from != 0.0 => match (to - from) / from.abs() * 100.0 {
+            percent if percent < 1000.0 => format!("{percent:+.1}%"),
+            _ => format!("x{:.0}", to / from),
+        },
+        _ => String::new(),
+    }
+}
+
+/// What the runs of a combination do not have in common: a line for each value that differs, with
+/// its least and its most where it is a number.
+pub fn unequal(rows: &[Row]) -> Vec<String> {
+    let columns = columns(rows);
+    let firsts = rows.iter().filter(|row| row.repeat == 1);
+    let mut lines = Vec::new();
+    for first in firsts {
+        let again: Vec<&Row> = rows.iter().filter(|row| row.of == first.of).collect();
+        for column in &columns {
+            let values: Vec<_> = again.iter().map(|row| row.value(column)).collect();
+            if values.iter().any(|value| *value != values[0]) {
+                lines.push(format!("{}: {} {}", first.of, column.name, spread(&values)));
+            }
+        }
+    }
+    lines
+}
+
+/// The values of a column that differ.
+fn spread(values: &[Option<Value>]) -> String {
+    let numbers: Vec<i64> = values
+        .iter()
+        .filter_map(|value| value.as_ref()?.as_i64())
+        .collect();
+    if let (Some(least), Some(most)) = (numbers.iter().min(), numbers.iter().max())
+        && numbers.len() == values.len()
+    {
+        let shown = |number: &i64| shown(&(*number).into());
+        return format!("is {} to {}", shown(least), shown(most));
+    }
+    let text = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), plain);
+    let texts: Vec<String> = values.iter().map(text).collect();
+    format!("is {}", texts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::tests::{counted, row};
+    use super::*;
+    use tools::machine::guest::End;
+
+    fn run(fork: &str, repeat: u32, ns: u64, counters: &str) -> Row {
+        row(fork, repeat, &counted(0, ns, counters), End::Status(0))
+    }
+
+    #[test]
+    fn what_is_the_same_everywhere_is_left_out() {
+        let rows = [
+            run("batch", 1, 2_000_000, "\"forks\":1,\"pgfault\":100"),
+            run(
+                "share",
+                1,
+                1_000_000,
+                "\"forks\":1,\"page_tables_shared\":3,\"pgfault\":100",
+            ),
+        ];
+        let text = render(&rows);
+        assert!(
+            text.starts_with("   1  fork=batch smp=1\n   2  fork=share smp=1\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("2,000,000") && text.contains("1,000,000  -50.0%"),
+            "{text}"
+        );
+        assert!(text.contains("page_tables_shared"), "{text}");
+        assert!(
+            !text.contains("forks") && !text.contains("pgfault"),
+            "{text}"
+        );
+        let same = [run("batch", 1, 5, ""), run("share", 1, 5, "")];
+        assert!(render(&same).ends_with("nothing\n"));
+    }
+
+    #[test]
+    fn many_combinations_take_several_tables() {
+        let rows: Vec<Row> = ["a", "b", "c", "d", "e"]
+            .iter()
+            .zip(1..)
+            .map(|(fork, ns)| run(fork, 1, ns, ""))
+            .collect();
+        let text = render(&rows);
+        assert_eq!(text.matches("\nns ").count(), 2, "{text}");
+        assert!(
+            text.lines().all(|line| line.len() <= 2 + 4 * CELL),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_failed_run_is_marked() {
+        let rows = [
+            run("batch", 1, 5, "\"pgfault\":1"),
+            row(
+                "share",
+                1,
+                &counted(139, 5, "\"pgfault\":1"),
+                End::Status(0),
+            ),
+            row("per-pte", 1, "", End::Timeout),
+        ];
+        let text = render(&rows);
+        assert!(
+            text.contains("fork=share smp=1  failed: status 139\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("fork=per-pte smp=1  failed: timeout\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_combination_is_shown_whole() {
+        let text = render(&[run("batch", 1, 5, "\"pgfault\":1234")]);
+        assert!(text.contains("pgfault") && text.contains("1,234"), "{text}");
+    }
+
+    #[test]
+    fn repeated_runs_are_equal_or_named() {
+        let mut rows = vec![
+            run("batch", 1, 5, "\"pgfault\":1"),
+            run("batch", 2, 5, "\"pgfault\":1"),
+            run("share", 1, 5, ""),
+        ];
+        assert!(unequal(&rows).is_empty());
+        rows.push(run("share", 2, 7, "\"pgfault\":1"));
+        assert_eq!(
+            unequal(&rows),
+            [
+                "fork=share smp=1: ns is 5 to 7",
+                "fork=share smp=1: pgfault is 0 to 1"
+            ]
+        );
+        rows.push(row("batch", 3, "", End::Timeout));
+        let lines = unequal(&rows);
+        assert!(lines[0].ends_with("status is 0, 0, timeout"), "{lines:?}");
+    }
+
+    #[test]
+    fn changes() {
+        let of = |from: i64, to: i64| change(&Some(from.into()), &Some(to.into()));
+        assert_eq!(
+            (of(4, 4), of(0, 0), of(0, 5)),
+            ("=".into(), "=".into(), "".into())
+        );
+        assert_eq!((of(4, 3), of(-4, -2)), ("-25.0%".into(), "+50.0%".into()));
+        assert_eq!((of(4, 43), of(4, 400)), ("+975.0%".into(), "x100".into()));
+        assert_eq!(change(&Some(1.into()), &None), "");
+    }
+
+    #[test]
+    fn numbers() {
+        for (number, text) in [
+            (0, "0"),
+            (-1234, "-1,234"),
+            (123, "123"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(shown(&number.into()), text);
+        }
+        assert_eq!(shown(&"x".into()), "x");
+    }
+}

@@ -93,6 +93,23 @@ fn one_evening_of_reading() {
     );
 }
 
+/// The first name in the last column of each question is in the file of the column before.
+#[test]
+fn questions_lead_to_lines() {
+    let section = section("## Questions\n");
+    let rows = section.lines().filter(|line| line.starts_with("| "));
+    let rows: Vec<Vec<&str>> = rows.skip(1).map(|row| row.split(" | ").collect()).collect();
+    assert_eq!(rows.len(), 13);
+    for row in rows {
+        let quoted = |at: usize| row[at].split('`').nth(1).expect("a name in backticks");
+        // A column may quote the separator of a table.
+        let (file, name) = (quoted(1), row[2..].join(" | "));
+        let name = name.split('`').nth(1).expect("a name in backticks");
+        let text = fs::read_to_string(Path::new(ROOT).join(file)).expect(file);
+        assert!(text.contains(name), "{file}: {name}");
+    }
+}
+
 /// Paths from the root in backticks, with `*` for both machines.
 #[test]
 fn paths_lead_to_files() {

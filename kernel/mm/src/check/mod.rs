@@ -153,16 +153,13 @@ impl<M: Machine> Tally<'_, M> {
         let charged = inner.vmas.figures().charged;
         assert_eq!(inner.charged, charged, "promised pages of a space");
         self.charged += charged;
-        let sealed = inner
-            .vmas
-            .iter()
-            .find(|v| v.flags.contains(VmaFlags::SEALED));
+        let sealed = inner.vmas.iter().find(|vma| vma.is_sealed());
         assert!(
             inner.refuses || sealed.is_none(),
             "a seal that no verb asks for"
         );
         for vma in inner.vmas.iter() {
-            let monitored = vma.flags.intersects(VmaFlags::UFFD);
+            let monitored = vma.flags.has_monitor();
             assert!(
                 monitored == (vma.monitor != 0) && (inner.has_monitors || !monitored),
                 "{:?} has monitor {}, and {:?}",
@@ -237,7 +234,7 @@ impl<M: Machine> Tally<'_, M> {
                 }
                 match (self.mm.frames().folio(leaf.pfn).kind, &vma.backing) {
                     _ if Marker::of(leaf.attrs).is_some() => {}
-                    _ if vma.flags.contains(VmaFlags::HUGETLB) => hugetlb += leaf.pages,
+                    _ if vma.flags.is_hugetlb() => hugetlb += leaf.pages,
                     (Kind::Anon, _) => anon += leaf.pages,
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += leaf.pages,
                     (Kind::Object, _) => shmem += leaf.pages,
@@ -280,7 +277,7 @@ impl<M: Machine> Tally<'_, M> {
     fn write_protection(&self, vma: &Vma<M>, leaf: &Leaf) {
         let Leaf { va, attrs, .. } = *leaf;
         assert!(
-            vma.flags.contains(VmaFlags::UFFD_WP) && leaf.sharers == 0,
+            vma.flags.is_uffd_wp() && leaf.sharers == 0,
             "{va:?} is write-protected, and no monitor is told of writes"
         );
         assert!(
@@ -373,7 +370,7 @@ impl<M: Machine> Tally<'_, M> {
             !writable || vma.prot.contains(Prot::WRITE),
             "{va:?} is writable, its VMA is not"
         );
-        let tracked = vma.flags.contains(VmaFlags::TRACKED) && attrs.contains(Attrs::TRACKED);
+        let tracked = vma.flags.is_tracked() && attrs.contains(Attrs::TRACKED);
         assert!(
             !(writable && tracked),
             "{va:?} is writable, and its first write is to be seen"

@@ -29,7 +29,7 @@ use crate::space::{AddressSpace, Reading, Rss};
 use crate::stat::Event;
 use crate::table::Cursor;
 use crate::thp::{PMD_ORDER, policy::block};
-use crate::vma::{Backing, Vma, VmaFlags};
+use crate::vma::Vma;
 
 /// The largest order of a folio in a PTE table.
 const BELOW_PMD: Order = Order(PMD_ORDER.0 - 1);
@@ -43,13 +43,6 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Whether faults and advice there change no more than entries, but for the first write, and none
-/// is a marker.
-pub(crate) fn only_entries<M: Machine>(vma: &Vma<M>) -> bool {
-    let others = VmaFlags::SHARED | VmaFlags::MARKED;
-    matches!(vma.backing, Backing::Anon) && !vma.flags.intersects(others)
-}
-
 impl<M: Machine> Reading<'_, M> {
     /// [`AddressSpace::fault_beside`].
     pub(super) fn fault(&self, addr: VirtAddr, access: Access) -> bool {
@@ -57,7 +50,7 @@ impl<M: Machine> Reading<'_, M> {
             return false;
         };
         let first = access == Access::Write && !vma.has_anon;
-        if first || !only_entries(vma) || !may_try(&self.space.mm, vma, access) {
+        if first || !vma.changes_only_entries() || !may_try(&self.space.mm, vma, access) {
             return false;
         }
         let va = addr.align_down(PAGE_SIZE);

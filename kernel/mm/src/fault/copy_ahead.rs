@@ -2,7 +2,6 @@
 //! serves for several, where each fault needs its own.
 
 use super::Access;
-use super::beside::only_entries;
 use super::copying::break_first;
 use super::request::attrs;
 use crate::addr::{PAGE_SIZE, VirtAddr};
@@ -60,7 +59,7 @@ impl<M: Machine> Locked<'_, M> {
 
 /// Whether no more than entries change in the VMA, whose history has begun.
 fn may_run<M: Machine>(vma: &Vma<M>) -> bool {
-    only_entries(vma) && vma.has_anon
+    vma.changes_only_entries() && vma.has_anon
 }
 
 /// The table of the cursor is locked.

@@ -8,7 +8,7 @@ use crate::own::Account;
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf};
 use crate::tlb::Gather;
-use crate::vma::{Prot, VmaFlags};
+use crate::vma::Prot;
 
 /// Decision for a write to a private page mapped without WRITE.
 enum Verdict {
@@ -59,7 +59,7 @@ impl<M: Machine> Fault<'_, M> {
         cursor: &mut Cursor<'_, M>,
         leaf: &Leaf,
     ) -> Result<Pfn, Stop> {
-        let huge = self.vma.flags.contains(VmaFlags::HUGETLB);
+        let huge = self.vma.flags.is_hugetlb();
         match self.verdict(leaf) {
             Verdict::Reuse(reach) => {
                 self.mm.count(Event::CowReused, 1);

@@ -11,7 +11,6 @@ use crate::object::Object;
 use crate::stat::Event;
 use crate::table::Cursor;
 use crate::thp::policy::block;
-use crate::vma::VmaFlags;
 use alloc::sync::Arc;
 
 /// Fault-around window: 16 pages (Linux: fault_around_bytes).
@@ -20,7 +19,7 @@ const AROUND: Order = Order(4);
 impl<M: Machine> Fault<'_, M> {
     /// Maps the object's page, or a copy for a private write.
     pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
-        if self.vma.flags.contains(VmaFlags::HUGETLB) {
+        if self.vma.flags.is_hugetlb() {
             return self.huge_page(cursor, Filled::Freely);
         }
         let (object, index) = self
@@ -56,8 +55,7 @@ impl<M: Machine> Fault<'_, M> {
         } else {
             cursor.install_page(folio.into_pfn(), self.attrs());
             self.rss.add(self.vma, 0, 1);
-            let alone = VmaFlags::UFFD_WP | VmaFlags::UFFD_MINOR;
-            if self.access != Access::Write && !self.vma.flags.intersects(alone) {
+            if self.access != Access::Write && self.vma.flags.faults_around() {
                 self.map_around(cursor, &object, index);
             }
         }

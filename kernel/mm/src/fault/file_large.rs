@@ -11,7 +11,6 @@ use crate::table::Cursor;
 use crate::thp::PMD_ORDER;
 use crate::thp::policy::block;
 use crate::thp::shmem::{Allowed, Place, ShmemOrders};
-use crate::vma::VmaFlags;
 use alloc::sync::Arc;
 
 impl<M: Machine> Fault<'_, M> {
@@ -27,11 +26,11 @@ impl<M: Machine> Fault<'_, M> {
     #[cold]
     #[inline(never)]
     fn place_in(&self, object: &Object<M>, index: u64, orders: ShmemOrders) -> Option<Place> {
-        let has = |flag| self.vma.flags.contains(flag);
-        let allowed = orders.allowed(has(VmaFlags::HUGEPAGE), object.is_internal(), self.permit);
+        let flags = self.vma.flags;
+        let allowed = orders.allowed(flags.advises_large(), object.is_internal(), self.permit);
         let Allowed { always, within } = allowed;
-        let none = has(VmaFlags::NOHUGEPAGE) || always.with(within).is_empty();
-        (!none && !self.vma.flags.intersects(VmaFlags::UFFD)).then_some(Place {
+        let none = flags.forbids_large() || always.with(within).is_empty();
+        (!none).then_some(Place {
             va: self.va,
             vma: self.vma.range,
             index,
@@ -52,11 +51,7 @@ impl<M: Machine> Fault<'_, M> {
         page: Folio,
     ) -> Result<Pfn, Stop> {
         let (pfn, table) = (page.pfn(), block(self.va, PMD_ORDER));
-        let within = match self
-            .vma
-            .flags
-            .intersects(VmaFlags::UFFD | VmaFlags::TRACKED)
-        {
+        let within = match self.vma.flags.faults_singly() {
             true => index..index + 1,
             false => {
                 let area = table.intersection(&self.vma.range).unwrap_or(table);
@@ -66,11 +61,7 @@ impl<M: Machine> Fault<'_, M> {
         };
         let part = object.part(index, page, within);
         let huge = part.pages == PMD_ORDER.pages()
-            && !self.vma.flags.contains(VmaFlags::NOHUGEPAGE)
-            && self
-                .permit
-                .orders_of(self.vma.flags.contains(VmaFlags::HUGEPAGE))
-                .contains(PMD_ORDER)
+            && self.vma.flags.map_orders(self.permit).contains(PMD_ORDER)
             && cursor.pmd_is_empty();
         let level = if huge { Level::Pmd } else { Level::Pte };
         if let Err(error) = cursor.prepare(level) {

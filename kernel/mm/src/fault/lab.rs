@@ -1,7 +1,6 @@
 //! Lab 3: first touches of private memory by the student's code. Each step is checked before it is
 //! done; a wrong one panics, in words that a student can go on with.
 
-use super::beside::only_entries;
 use super::fresh::fill;
 use super::request::{Fault, Request, allowed, attrs};
 use super::{Access, Resolution};
@@ -82,7 +81,7 @@ impl<'a, M: Machine> Given<'_, 'a, M> {
         } = self.request;
         let slot = (addr < M::Pte::USER_END).then(|| self.locked.vmas.find(addr))??;
         let vma = self.locked.vmas.get(slot);
-        (only_entries(vma) && allowed(vma, access, force)).then_some(slot)
+        (vma.changes_only_entries() && allowed(vma, access, force)).then_some(slot)
     }
     /// Calls `f` with the page's place in the tables, and its area.
     fn at<R>(&self, f: impl FnOnce(Cursor<'_, M>, Slot) -> R) -> Option<R> {

@@ -23,12 +23,12 @@ mod stack;
 mod userfault;
 
 use crate::addr::Order;
-pub(crate) use beside::only_entries;
+pub use crate::vma::Question;
 pub(crate) use keys::refused_by_key;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
 pub(crate) use request::attrs as fresh_attrs;
-pub use userfault::{Asked, Question};
+pub use userfault::Asked;
 
 /// Kind of the faulting access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

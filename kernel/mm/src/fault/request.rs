@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::space::Rss;
 use crate::table::Spot;
 use crate::thp::Permit;
-use crate::vma::{Prot, Slot, Vma, VmaFlags};
+use crate::vma::{Prot, Slot, Vma};
 
 /// A request for an access.
 #[derive(Clone, Copy)]
@@ -128,7 +128,7 @@ pub(crate) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
         Access::Write if writable => used | Attrs::WRITE | Attrs::DIRTY,
         Access::Write => used | Attrs::DIRTY,
         // The first write must fault.
-        _ if vma.flags.contains(VmaFlags::TRACKED) => used | Attrs::TRACKED,
+        _ if vma.flags.is_tracked() => used | Attrs::TRACKED,
         // Writes to a shared mapping need no fault.
         _ if writable && vma.shared() => used | Attrs::WRITE,
         _ => used,

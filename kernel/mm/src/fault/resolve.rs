@@ -12,7 +12,6 @@ use crate::stat::Event;
 use crate::table::{Cursor, Leaf};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
-use crate::vma::VmaFlags;
 
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault at `addr`, or returns why the access is impossible. Never waits for a
@@ -104,7 +103,7 @@ fn attempt_here<M: Machine>(
     if !allowed(vma, access, force) || tried && refused_if_there(&space.mm, vma, access) {
         return Err(locked.refused(Resolution::Denied));
     }
-    if vma.flags.intersects(VmaFlags::MARKED) && !unmarked {
+    if vma.flags.may_be_marked() && !unmarked {
         return Err(Resolution::Asks);
     }
     let Inner {
@@ -213,7 +212,7 @@ impl<M: Machine> Fault<'_, M> {
             cursor.edit(&mut gather).reuse_around(leaf, area);
         }
         if tracked && self.access == Access::Write {
-            let huge = self.vma.flags.contains(VmaFlags::HUGETLB);
+            let huge = self.vma.flags.is_hugetlb();
             cursor.edit(&mut gather).write_tracked(bits, huge);
         } else {
             cursor.edit(&mut gather).add_bits(bits, area);

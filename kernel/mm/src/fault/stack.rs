@@ -42,9 +42,7 @@ fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot>
             return None;
         }
     }
-    if vma.flags.contains(VmaFlags::LOCKED) && !inner.may_lock(more)
-        || inner.may_commit(more, vma).is_err()
-    {
+    if vma.flags.is_locked() && !inner.may_lock(more) || inner.may_commit(more, vma).is_err() {
         return None;
     }
     if vma.anon_vma.is_none() {

@@ -11,18 +11,7 @@ use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Marker};
 use crate::thp::{PMD_ORDER, Permit};
-use crate::vma::{Vma, VmaFlags};
-
-/// What an access asks of a monitor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Nothing is there.
-    Missing,
-    /// It would write to what is write-protected.
-    WriteProtected,
-    /// The page is in the object, but not mapped.
-    Minor,
-}
+use crate::vma::{Question, Vma};
 
 /// A question, and which monitor is to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,22 +71,22 @@ fn question<M: Machine>(
     access: Access,
     leaf: Option<&Leaf>,
 ) -> Option<Question> {
-    let has = |flag| vma.flags.contains(flag);
+    let asks = |question| vma.flags.asks(question);
     let protected = leaf.is_some_and(|leaf| leaf.attrs.contains(Attrs::UFFD_WP));
     let marker = leaf.and_then(|leaf| Marker::of(leaf.attrs));
     if leaf.is_none() || marker == Some(Marker::WriteProtected) {
         match vma.object_page(va) {
-            None if has(VmaFlags::UFFD_MISSING) => return Some(Question::Missing),
-            Some((object, index)) if has(VmaFlags::UFFD_MISSING) && object.is_hole(index) => {
+            None if asks(Question::Missing) => return Some(Question::Missing),
+            Some((object, index)) if asks(Question::Missing) && object.is_hole(index) => {
                 return Some(Question::Missing);
             }
-            Some((object, index)) if has(VmaFlags::UFFD_MINOR) && object.has_page(index) => {
+            Some((object, index)) if asks(Question::Minor) && object.has_page(index) => {
                 return Some(Question::Minor);
             }
             _ => {}
         }
     }
-    let asks = has(VmaFlags::UFFD_WP) && !has(VmaFlags::UFFD_WP_ASYNC);
+    let asks = asks(Question::WriteProtected);
     (protected && asks && access == Access::Write).then_some(Question::WriteProtected)
 }
 
@@ -233,7 +222,7 @@ impl<M: Machine> Marked<'_, M> {
 
     /// Whether pages there are huge ones: all markers of one are alike.
     fn is_huge(&self) -> bool {
-        self.vma.flags.contains(VmaFlags::HUGETLB)
+        self.vma.flags.is_hugetlb()
     }
 
     /// A read where a marker is: zeros, or the object's page, write-protected.

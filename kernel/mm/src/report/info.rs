@@ -5,7 +5,7 @@ use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::space::{AREAS, AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, Marker, step};
-use crate::vma::{Vma, VmaFlags};
+use crate::vma::Vma;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
@@ -86,8 +86,8 @@ impl<M: Machine> AddressSpace<M> {
             let Some(mut part) = vma.range.intersection(&range) else {
                 continue;
             };
-            let tracked = vma.flags.contains(VmaFlags::TRACKED);
-            let huge = vma.flags.contains(VmaFlags::HUGETLB);
+            let tracked = vma.flags.is_tracked();
+            let huge = vma.flags.is_hugetlb();
             let absent = PageInfo {
                 mapped: true,
                 soft_dirty: !tracked,

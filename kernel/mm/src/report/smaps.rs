@@ -28,7 +28,7 @@ impl SmapsWalk {
     /// The figures of a VMA with these flags, after the last [`AddressSpace::smaps_step`].
     pub fn finish(&mut self, flags: VmaFlags) -> &Smaps {
         self.leave();
-        if flags.contains(VmaFlags::LOCKED) {
+        if flags.is_locked() {
             self.out.locked = self.out.pss;
         }
         &self.out

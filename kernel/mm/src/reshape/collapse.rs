@@ -8,7 +8,7 @@ use crate::manager::OutOfMemory;
 use crate::space::{AddressSpace, Collapse, Error, Inner, Locked};
 use crate::thp::policy::block;
 use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
-use crate::vma::{Backing, Prot, Vma, VmaFlags};
+use crate::vma::{Backing, Prot, Vma};
 
 impl<M: Machine> AddressSpace<M> {
     /// Collapses the 2 MiB around `at` if large folios are enabled there: khugepaged's step. Absent
@@ -28,13 +28,7 @@ impl<M: Machine> AddressSpace<M> {
     /// forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM without a free
     /// folio.
     pub(crate) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
-        let eligible = |vma: &Vma<M>| {
-            // The call itself is advice.
-            match vma.flags.contains(VmaFlags::NOHUGEPAGE) {
-                true => Orders::NONE,
-                false => self.thp_permit().orders_of(true),
-            }
-        };
+        let eligible = |vma: &Vma<M>| vma.flags.collapse_orders(self.thp_permit());
         let limits = CollapseLimits::ANY;
         match self.lock().collapse(at, limits, eligible) {
             Collapse::Done | Collapse::Already => Ok(()),
@@ -65,7 +59,7 @@ impl<M: Machine> Locked<'_, M> {
         }
         let found = self.root().census(self.id(), range.start);
         // What is absent is the monitor's to fill.
-        let asks = vma.flags.intersects(VmaFlags::UFFD) && found.anon != PMD_ORDER.pages() as u32;
+        let asks = vma.flags.has_monitor() && found.anon != PMD_ORDER.pages() as u32;
         if found.marked || asks {
             return Collapse::NotEligible;
         }

@@ -10,7 +10,6 @@ use crate::table::Cursor;
 use crate::thp::PMD_ORDER;
 use crate::thp::policy::block;
 use crate::thp::shmem::indices;
-use crate::vma::VmaFlags;
 use alloc::sync::Arc;
 
 /// How often all spaces are asked: faults may map pages again in one that was asked before.
@@ -55,13 +54,11 @@ impl<M: Machine> Locked<'_, M> {
         let range = block(at, PMD_ORDER);
         let vma = self.vmas.get(self.vmas.find(range.start)?);
         let (object, first) = vma.object_page(range.start)?;
-        // The call itself is advice.
-        let forbidden = VmaFlags::NOHUGEPAGE | VmaFlags::HUGETLB;
+        let orders = vma.flags.collapse_orders(self.space.thp_permit());
         let allowed = vma.shared()
             && vma.range.covers(&range)
             && indices(first, PMD_ORDER).start == first
-            && !vma.flags.intersects(forbidden)
-            && self.space.thp_permit().orders_of(true).contains(PMD_ORDER);
+            && orders.contains(PMD_ORDER);
         allowed.then(|| (object.clone(), first))
     }
 

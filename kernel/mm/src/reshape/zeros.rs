@@ -8,7 +8,7 @@ use crate::mutant::{self, Mutant};
 use crate::space::{Inner, Locked};
 use crate::table::{Budget, Rights, Zap};
 use crate::thp::PMD_ORDER;
-use crate::vma::{Slot, VmaFlags};
+use crate::vma::Slot;
 
 /// Bytes that are looked at at a time.
 const PIECE: usize = 256;
@@ -26,8 +26,7 @@ impl<M: Machine> Locked<'_, M> {
             && let Some(slot) = self.vmas.from(rest.start)
             && let Some(part) = self.vmas.get(slot).range.intersection(&rest)
         {
-            let stays = VmaFlags::LOCKED | VmaFlags::UFFD;
-            if !self.vmas.get(slot).flags.intersects(stays) {
+            if !self.vmas.get(slot).flags.keeps_zeros() {
                 self.drop_zeros_of(slot, part);
             }
             rest.start = part.end;

@@ -5,7 +5,7 @@ use crate::addr::PAGE_SIZE;
 use crate::arch::Machine;
 use crate::manager::{Mm, Policy};
 use crate::table::Zap;
-use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
+use crate::vma::{Backing, Vma, VmaTree};
 
 /// Resident pages of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Rss {
     }
     /// Subtracts what was zapped in a VMA.
     pub(crate) fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
-        if vma.flags.contains(VmaFlags::HUGETLB) {
+        if vma.flags.is_hugetlb() {
             self.hugetlb -= zap.anon + zap.object;
             return;
         }
@@ -51,7 +51,7 @@ impl Rss {
     }
     fn of_object<M: Machine>(&mut self, vma: &Vma<M>) -> &mut u64 {
         match &vma.backing {
-            Backing::Object { .. } if vma.flags.contains(VmaFlags::HUGETLB) => &mut self.hugetlb,
+            Backing::Object { .. } if vma.flags.is_hugetlb() => &mut self.hugetlb,
             Backing::Object { file: Some(_), .. } => &mut self.file,
             _ => &mut self.shmem,
         }
@@ -66,7 +66,7 @@ impl<M: Machine> Locked<'_, M> {
     /// Checks a new VMA, `replaced` pages of which are mapped now, against limits and memory.
     pub(crate) fn may_map(&self, vma: &Vma<M>, replaced: u64) -> Result<(), Error> {
         let pages = vma.range.pages();
-        if vma.flags.contains(VmaFlags::LOCKED) && !self.may_lock(pages) {
+        if vma.flags.is_locked() && !self.may_lock(pages) {
             return Err(Error::Again);
         }
         self.may_expand(pages - replaced, vma)?;

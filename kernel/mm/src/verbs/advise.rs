@@ -83,7 +83,7 @@ impl<M: Machine> AddressSpace<M> {
             if let Some(why) = refusal(&self.mm, vma, advice) {
                 return Err(why);
             }
-            if vma.flags.contains(VmaFlags::HUGETLB) {
+            if vma.flags.is_hugetlb() {
                 return inner.advise_huge(slot, part, advice, budget);
             }
             // There is no swap, and these need none: the pages of an object stay in it.
@@ -227,11 +227,7 @@ impl<M: Machine> Locked<'_, M> {
     fn drop_page(&mut self, at: VirtAddr) -> bool {
         let (mm, id) = (self.mm(), self.id());
         if let Some(slot) = self.vmas.find(at)
-            && !self
-                .vmas
-                .get(slot)
-                .flags
-                .intersects(VmaFlags::LOCKED | VmaFlags::SEALED | VmaFlags::HUGETLB)
+            && self.vmas.get(slot).flags.may_discard()
             && let Some(pages) = zap_page(mm, &mut self.table, at, id)
         {
             self.rss.anon -= pages;
@@ -278,7 +274,7 @@ impl<M: Machine> Locked<'_, M> {
             return Err(why);
         }
         let (_, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
-        if !vma.shared() || vma.flags.contains(VmaFlags::NO_MAYWRITE) {
+        if !vma.flags.may_write_object() {
             return Err(Error::Acces);
         }
         let Backing::Object { object, .. } = &vma.backing else {
@@ -314,8 +310,8 @@ pub(super) fn refusal<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, advice: Advice) -> O
     if vma.is_sealed() && vma.is_sealed_against(mm, advice) {
         return Some(Error::Perm);
     }
-    let locked = vma.flags.contains(VmaFlags::LOCKED);
-    if vma.flags.contains(VmaFlags::HUGETLB) && advice == Advice::GuardInstall {
+    let locked = vma.flags.is_locked();
+    if vma.flags.is_hugetlb() && advice == Advice::GuardInstall {
         return Some(Error::Inval);
     }
     let unsuitable = match advice {

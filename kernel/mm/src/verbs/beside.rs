@@ -2,10 +2,8 @@
 
 use crate::addr::VirtRange;
 use crate::arch::Machine;
-use crate::fault::only_entries;
 use crate::space::{AREA, AddressSpace, Error, Reading};
 use crate::table::{Beside, Budget, Zap};
-use crate::vma::VmaFlags;
 
 impl<M: Machine> AddressSpace<M> {
     /// Drops the pages at the start of `rest` and takes them from it, up to what needs the lock as
@@ -32,8 +30,8 @@ impl<M: Machine> Reading<'_, M> {
         let tables = Beside::new(&self.space.mm, &self.space.id, &self.table);
         while !rest.is_empty()
             && let Some(vma) = self.find(rest.start)
-            && only_entries(vma)
-            && !vma.flags.intersects(VmaFlags::LOCKED | VmaFlags::SEALED)
+            && vma.changes_only_entries()
+            && vma.flags.may_discard()
         {
             let part = VirtRange::new(rest.start, rest.end.min(vma.range.end));
             let mut zap = Zap {

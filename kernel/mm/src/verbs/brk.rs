@@ -29,7 +29,7 @@ impl<M: Machine> AddressSpace<M> {
         drop(inner);
         drop(removed);
         if let (true, Some(from), Some(to)) = (
-            future.contains(VmaFlags::LOCKED),
+            future.populates(),
             before.align_up(PAGE_SIZE),
             after.align_up(PAGE_SIZE),
         ) && from < to

@@ -10,7 +10,7 @@ use crate::switch::ForkBy;
 use crate::table::{Budget, ForkCopy};
 use crate::tlb::Gather;
 use crate::verbs::userfault;
-use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
+use crate::vma::{AtFork, Vma, VmaTree};
 
 impl<M: Machine> AddressSpace<M> {
     /// Copies the space for a child: private pages become copy-on-write. Pages held only by an
@@ -69,7 +69,13 @@ fn copy_areas<M: Machine>(
     let figures = parent.vmas.figures();
     if parent.vmas.len() <= AREAS {
         let all = parent.vmas.iter();
-        return Ok(VmaTree::copy_of(figures, all, is_inherited, copy, inherit)?);
+        return Ok(VmaTree::copy_of(
+            figures,
+            all,
+            is_inherited,
+            copy,
+            Vma::inherit,
+        )?);
     }
     let (mut at, mut left, mut ends) = (VirtAddr(0), AREAS, false);
     let vmas = core::iter::from_fn(|| {
@@ -83,7 +89,7 @@ fn copy_areas<M: Machine>(
         left -= 1;
         Some(vma)
     });
-    let copied = VmaTree::copy_of(figures, vmas, is_inherited, copy, inherit);
+    let copied = VmaTree::copy_of(figures, vmas, is_inherited, copy, Vma::inherit);
     match ends {
         true => Err(Error::Interrupted),
         false => Ok(copied?),
@@ -92,18 +98,7 @@ fn copy_areas<M: Machine>(
 
 /// Whether the child inherits this VMA.
 fn is_inherited<M: Machine>(vma: &Vma<M>) -> bool {
-    !vma.flags.contains(VmaFlags::DONTFORK)
-}
-
-/// Turns the parent's VMA into the child's. It keeps its monitor until its entries are copied.
-fn inherit<M: Machine>(vma: &mut Vma<M>) {
-    // mlock(2): locks are not inherited.
-    vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
-    if vma.flags.contains(VmaFlags::WIPEONFORK) {
-        vma.has_anon = false;
-        vma.anon_vma = None;
-        vma.flags -= VmaFlags::MARKERS;
-    }
+    vma.flags.at_fork() != AtFork::Omitted
 }
 
 /// A fork that copies the tables.
@@ -143,9 +138,7 @@ impl<M: Machine> Copying<'_, '_, M> {
         vma: &Vma<M>,
         range: VirtRange,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let is_copied = vma.anon_vma.is_some() && !vma.shared();
-        let copied_too = VmaFlags::MARKERS | VmaFlags::UFFD_FORKS;
-        if !is_copied && !vma.flags.intersects(copied_too) {
+        if !vma.copies_entries() {
             return Ok(None);
         }
         let mm = self.gather.mm();
@@ -153,21 +146,19 @@ impl<M: Machine> Copying<'_, '_, M> {
         // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
         // entry.
         let tables = mm.switches().fork() == ForkBy::Share && self.child.id.family.pins() == 0;
-        let marked = vma.flags.intersects(VmaFlags::MARKED);
-        let whole = !marked || mutant::on(Mutant::ShareGuards);
         let mut copy = ForkCopy {
             mm,
             child: &self.child.id.owner,
             gather: self.gather,
             pinned: self.parent.pinned,
-            tables: tables && matches!(vma.backing, Backing::Anon) && whole,
-            huge: vma.flags.contains(VmaFlags::HUGETLB),
+            tables: tables && vma.shares_tables(),
+            huge: vma.flags.is_hugetlb(),
             anon: 0,
             object: 0,
         };
         let stopped = copy.range(&mut self.parent.table, table, range, &mut self.budget);
         rss.add(vma, copy.anon, copy.object);
-        let leaves = vma.flags & (VmaFlags::UFFD_WP | VmaFlags::UFFD_FORKS) == VmaFlags::UFFD_WP;
+        let leaves = vma.flags.is_uffd_wp() && vma.flags.leaves_monitor_at_fork();
         if leaves && !mutant::on(Mutant::InheritProtection) {
             let end = stopped
                 .as_ref()

@@ -34,8 +34,9 @@ impl<M: Machine> AddressSpace<M> {
     fn reserved_huge(&self, addr: VirtAddr) -> Option<(Arc<Object<M>>, u64)> {
         let inner = self.lock();
         let vma = inner.vmas.get(inner.vmas.find(addr)?);
-        let others = VmaFlags::SHARED | VmaFlags::NORESERVE;
-        let size = vma.huge_order().filter(|_| !vma.flags.intersects(others))?;
+        let size = vma
+            .huge_order()
+            .filter(|_| vma.flags.reserves_privately())?;
         let (object, index) = vma.object_page(addr.align_down(size.bytes()))?;
         object
             .is_owned_by(self.root())
@@ -126,7 +127,7 @@ impl<M: Machine> Locked<'_, M> {
     ) -> Result<Option<VirtAddr>, Error> {
         let vma = self.vmas.get(slot);
         let mut rest = vma.huge_part(part, advice)?;
-        let plain = vma.shared() || vma.flags.contains(VmaFlags::NORESERVE);
+        let plain = !vma.flags.reserves_privately();
         let size = vma.huge_order().ok_or(Error::Inval)?.bytes();
         while !rest.is_empty()
             && let Some(at) = self.root().first_used(rest)

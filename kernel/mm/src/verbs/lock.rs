@@ -24,8 +24,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let mut inner = self.areas()?;
         if lock {
-            let new: u64 =
-                range.pages() - inner.pages_of(range, |v| v.flags.contains(VmaFlags::LOCKED));
+            let new: u64 = range.pages() - inner.pages_of(range, |v| v.flags.is_locked());
             if inner.limits.memlock == 0 {
                 return Err(Error::Perm);
             }
@@ -94,7 +93,7 @@ fn lock_flags(lock: bool, on_fault: bool) -> VmaFlags {
     match (lock, on_fault) {
         (false, _) => VmaFlags::empty(),
         (true, false) => VmaFlags::LOCKED,
-        (true, true) => VmaFlags::LOCKED | VmaFlags::LOCKONFAULT,
+        (true, true) => VmaFlags::LOCKS,
     }
 }
 
@@ -120,13 +119,8 @@ impl<M: Machine> Areas<'_, M> {
 
 impl<M: Machine> Vma<M> {
     fn set_lock(&mut self, flags: VmaFlags) {
-        if self
-            .flags
-            .intersects(VmaFlags::DROPPABLE | VmaFlags::HUGETLB)
-        {
-            // As in Linux, without an error; huge pages stay anyway.
-            return;
+        if self.flags.may_be_locked() {
+            self.flags = (self.flags - VmaFlags::LOCKS) | flags;
         }
-        self.flags = (self.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT)) | flags;
     }
 }

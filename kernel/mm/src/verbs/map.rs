@@ -29,21 +29,20 @@ impl<M: Machine> AddressSpace<M> {
             vma.prot = inner.execute_only();
         }
         inner.check_seals(range)?;
-        let unlocked = VmaFlags::DROPPABLE | VmaFlags::HUGETLB;
-        let future = match request.flags.intersects(unlocked) {
-            true => VmaFlags::empty(),
-            false => inner.future,
+        let future = match request.flags.may_be_locked() {
+            true => inner.future,
+            false => VmaFlags::empty(),
         };
         let flags = Vma::<M>::accounted(prot, request.flags | future);
         (vma.range, vma.flags) = (range, flags);
         vma.enter(self.key)?;
-        if flags & (VmaFlags::SHARED | VmaFlags::NO_MAYWRITE) == VmaFlags::SHARED {
+        if flags.may_write_object() {
             vma.allow_writes()?;
         }
         inner.may_map(&vma, inner.vmas.pages_in(range))?;
         inner.vmas.reserve_take(range, 1)?;
         let replaced = inner.remove(range)?;
-        let huge = flags.contains(VmaFlags::HUGETLB);
+        let huge = flags.is_hugetlb();
         if huge && let Err(why) = vma.claim_huge() {
             // As in Linux, what was there is gone.
             drop(inner);
@@ -60,8 +59,7 @@ impl<M: Machine> AddressSpace<M> {
         inner.note_total();
         drop(inner);
         drop(replaced);
-        let locked = flags.contains(VmaFlags::LOCKED) && !flags.contains(VmaFlags::LOCKONFAULT);
-        if request.populate || locked {
+        if request.populate || flags.populates() {
             // mmap(2) does not report a failure to populate.
             let _ = self.populate(range);
         }

@@ -47,7 +47,7 @@ impl<M: Machine> AddressSpace<M> {
         if let Some(locked) = locked {
             let _ = self.populate_as(locked, |vma| {
                 let access = natural_access(vma);
-                Ok(access.filter(|_| vma.flags.contains(VmaFlags::LOCKED)))
+                Ok(access.filter(|_| vma.flags.is_locked()))
             });
         }
         result
@@ -99,9 +99,7 @@ impl<M: Machine> Areas<'_, M> {
             };
             let part = VirtRange::new(at, range.end.min(vma.range.end));
             at = part.end;
-            if prot.contains(Prot::WRITE)
-                && vma.flags.contains(VmaFlags::SHARED | VmaFlags::NO_MAYWRITE)
-            {
+            if prot.contains(Prot::WRITE) && vma.shared() && !vma.flags.may_write_object() {
                 return Err(Error::Acces);
             }
             self.check_exec_gain(vma.prot, prot)?;
@@ -112,8 +110,7 @@ impl<M: Machine> Areas<'_, M> {
                 continue;
             }
             if prot.contains(Prot::WRITE) && !vma.prot.contains(Prot::WRITE) && !vma.shared() {
-                let kinds = VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
-                if vma.flags & kinds == VmaFlags::LOCKED {
+                if vma.flags.populates() {
                     // Locked private pages must be populated as exclusive once writable; gaps
                     // between such VMAs are not.
                     let start = locked.map_or(part.start, |l| l.start);

@@ -9,7 +9,7 @@ pub use request::RemapFlags;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::space::{AddressSpace, Areas, Error, user_pages};
-use crate::vma::{Slot, Taken, VmaFlags};
+use crate::vma::{Slot, Taken};
 use arrayvec::ArrayVec;
 use request::Request;
 
@@ -77,8 +77,7 @@ impl<M: Machine> Areas<'_, M> {
     /// Whether the VMA at `at` is locked and populated as it grows.
     fn is_populated(&self, at: VirtAddr) -> bool {
         let flags = self.vmas.find(at).map(|slot| self.vmas.get(slot).flags);
-        let kinds = VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
-        flags.is_some_and(|flags| flags & kinds == VmaFlags::LOCKED)
+        flags.is_some_and(|flags| flags.populates())
     }
 
     fn remap(

@@ -61,12 +61,6 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Vma<M> {
-    /// Whether it is sealed.
-    #[inline]
-    pub(super) fn is_sealed(&self) -> bool {
-        self.flags.contains(VmaFlags::SEALED)
-    }
-
     /// Whether a seal of it forbids the advice: to discard anonymous memory that could not be
     /// written over, by its rights or by its key. As in Linux, private copies of an object's pages
     /// may go.

@@ -285,7 +285,7 @@ impl<M: Machine> Locked<'_, M> {
             let mut edit = table.edit(&mut gather);
             let range = edit.around_leaves(range);
             // As in Linux, write protection of huge pages goes with them, unless they come back.
-            let marks = pages.moves || !vma.flags.contains(VmaFlags::HUGETLB);
+            let marks = pages.moves || !vma.flags.is_hugetlb();
             stopped = match vma.keeps_marks() && marks {
                 // Without memory for its markers a huge page stays mapped, and is not moved.
                 true => edit.uffd_zap_some(range, &mut zap).unwrap_or_default(),
@@ -293,7 +293,7 @@ impl<M: Machine> Locked<'_, M> {
             };
             rss.sub(vma, &zap);
             budget = zap.budget;
-            if pages.moves && zap.object > 0 && vma.flags.contains(VmaFlags::TRACKED) {
+            if pages.moves && zap.object > 0 && vma.flags.is_tracked() {
                 // The entry is gone that said whether it was written: all of the VMA was.
                 untracked = Some(vma.range.start);
                 stopped = stopped.or(Some(vma.range.end));

@@ -12,7 +12,7 @@ use crate::arch::{Machine, PteFormat};
 use crate::mutant::{self, Mutant};
 use crate::space::{AREA, AddressSpace, Areas, Error, Locked};
 use crate::table::Budget;
-use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
+use crate::vma::{Backing, Question, Vma, VmaFlags, VmaTree};
 
 /// What memory is registered with and for.
 #[derive(Clone, Copy, Debug)]
@@ -26,17 +26,8 @@ pub struct Registration {
 impl Registration {
     /// Why a VMA cannot be registered like this.
     fn refusal<M: Machine>(&self, vma: &Vma<M>) -> Option<Error> {
-        let only_protection = VmaFlags::UFFD_WP | VmaFlags::UFFD_WP_ASYNC;
-        let modes = self.flags & (VmaFlags::UFFD | VmaFlags::UFFD_WP_ASYNC);
-        // All files are in memory, as shmem is.
-        let suits = match &vma.backing {
-            _ if vma.flags.contains(VmaFlags::DROPPABLE) => false,
-            _ if modes == only_protection => true,
-            Backing::Anon => !modes.contains(VmaFlags::UFFD_MINOR),
-            Backing::Object { .. } => true,
-        };
         match vma.monitor {
-            _ if !suits => Some(Error::Inval),
+            _ if !vma.suits_monitor(self.flags) => Some(Error::Inval),
             _ if vma.flags.contains(VmaFlags::NO_MAYWRITE) => Some(Error::Perm),
             0 => None,
             monitor => (monitor != self.monitor).then_some(Error::Busy),
@@ -54,7 +45,7 @@ impl<M: Machine> AddressSpace<M> {
         areas.in_parts(range, |inner, part| {
             for vma in inner.vmas.iter_in(part) {
                 found = true;
-                protects |= vma.flags.contains(VmaFlags::UFFD_WP);
+                protects |= vma.flags.is_uffd_wp();
                 why = why.or(with.refusal(vma));
             }
             why.is_none()
@@ -65,18 +56,17 @@ impl<M: Machine> AddressSpace<M> {
             Some(why) => return Err(why),
         }
         areas.check_cut(range)?;
-        if protects && !with.flags.contains(VmaFlags::UFFD_WP) {
+        if protects && !with.flags.is_uffd_wp() {
             areas.end_protection(range)?;
         }
         areas.has_monitors = true;
         areas.set_monitor(range, |vma| {
             if let Backing::Object { object, .. } = &vma.backing
-                && with.flags.contains(VmaFlags::UFFD_MISSING)
+                && with.flags.asks(Question::Missing)
             {
                 object.note_monitor();
             }
-            vma.flags = (vma.flags - VmaFlags::UFFD_ALL) | with.flags;
-            vma.monitor = with.monitor;
+            vma.set_monitor(with.monitor, with.flags);
         })
     }
 
@@ -145,7 +135,7 @@ impl<M: Machine> AddressSpace<M> {
     /// protected.
     pub fn userfault_protect(&self, range: VirtRange, on: bool) -> Result<(), Error> {
         let mut areas = self.areas()?;
-        let registered = |vma: &Vma<M>| vma.flags.contains(VmaFlags::UFFD_WP);
+        let registered = |vma: &Vma<M>| vma.flags.is_uffd_wp();
         if areas.pages_of(range, registered) != range.pages() {
             return Err(Error::NoEnt);
         }
@@ -172,7 +162,7 @@ pub(super) fn forget_others<M: Machine>(vmas: &mut VmaTree<M>) {
     let mut next = vmas.walk_from(VirtAddr(0));
     while let Some(slot) = next {
         let vma = vmas.get_mut(slot);
-        if !vma.flags.contains(VmaFlags::UFFD_FORKS) {
+        if vma.flags.leaves_monitor_at_fork() {
             vma.forget_monitor();
         }
         next = vmas.next(slot);

@@ -50,7 +50,7 @@ impl Figures {
             if vma.flags.contains(VmaFlags::GROWSDOWN) {
                 change(&mut self.stack);
             }
-            if vma.flags.contains(VmaFlags::LOCKED) {
+            if vma.flags.is_locked() {
                 change(&mut self.locked);
             }
         }

@@ -6,6 +6,7 @@ mod change;
 mod figures;
 mod gaps;
 pub mod merge;
+mod policy;
 mod pool;
 mod relocate;
 mod store;
@@ -17,6 +18,8 @@ mod validate;
 mod view;
 
 pub use figures::Figures;
+pub(crate) use policy::AtFork;
+pub use policy::Question;
 pub(crate) use store::Found;
 pub use store::{STACK_GUARD_GAP, Slot, guarded_start};
 pub use taken::Taken;

@@ -5,7 +5,6 @@ use crate::arch::{Attrs, Key, Machine, PteFormat};
 use crate::manager::{OutOfMemory, SpaceKey};
 use crate::mutant::{self, Mutant};
 use crate::object::{Mapping, Object, Sealed};
-use crate::thp::{Controls, Orders, Permit, policy};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -335,32 +334,19 @@ impl<M: Machine> Vma<M> {
         }
         self.prot = prot;
     }
-    /// Whether write protection leaves marks where nothing is mapped: always in memory of objects,
-    /// whose pages come and go, elsewhere with UFFD_FEATURE_WP_UNPOPULATED.
-    pub fn marks_empty(&self) -> bool {
-        let of_object = matches!(self.backing, Backing::Object { .. });
-        of_object || self.flags.contains(VmaFlags::UFFD_WP_UNPOPULATED)
-    }
-    /// Whether writes there are tracked by asynchronous write protection, also to what is not there
-    /// yet.
-    pub fn is_protected_async(&self) -> bool {
-        let modes = VmaFlags::UFFD_WP | VmaFlags::UFFD_WP_ASYNC;
-        self.flags.contains(modes) && self.marks_empty()
-    }
-    /// Whether pages that go leave their write protection behind.
-    #[inline]
-    pub fn keeps_marks(&self) -> bool {
-        self.flags.contains(VmaFlags::UFFD_WP) && matches!(self.backing, Backing::Object { .. })
+    /// Registers it with a userfaultfd for these modes ([`VmaFlags::UFFD_ALL`]), and no other.
+    pub(crate) fn set_monitor(&mut self, monitor: u16, modes: VmaFlags) {
+        self.flags = (self.flags - VmaFlags::UFFD_ALL) | modes;
+        self.monitor = monitor;
     }
     /// Ends the registration with a userfaultfd.
     pub fn forget_monitor(&mut self) {
-        self.flags -= VmaFlags::UFFD_ALL;
-        self.monitor = 0;
+        self.set_monitor(0, VmaFlags::empty());
     }
     /// The order of its pages, if they are huge ones.
     #[inline(always)]
     pub fn huge_order(&self) -> Option<Order> {
-        match self.flags.contains(VmaFlags::HUGETLB) {
+        match self.flags.is_hugetlb() {
             true => self.backing.huge_order(),
             false => None,
         }
@@ -377,7 +363,7 @@ impl<M: Machine> Vma<M> {
     /// not use; the VMA is about to be unmapped whole.
     #[cold]
     pub(crate) fn unclaim_huge(&self, root: Pfn) {
-        if self.flags.contains(VmaFlags::HUGETLB)
+        if self.flags.is_hugetlb()
             && let Some((object, first)) = self.object_page(self.range.start)
         {
             object.unclaim_private(root, first, self.range.pages());
@@ -388,11 +374,6 @@ impl<M: Machine> Vma<M> {
     pub fn shared(&self) -> bool {
         self.flags.contains(VmaFlags::SHARED)
     }
-    /// Whether it counts as data (RLIMIT_DATA, VmData): private, writable, not a stack.
-    pub fn is_data(&self) -> bool {
-        let other = VmaFlags::SHARED | VmaFlags::GROWSDOWN;
-        self.prot.contains(Prot::WRITE) && !self.flags.intersects(other)
-    }
     /// Whether what is added to it counts as promised.
     pub fn is_accountable(&self) -> bool {
         Self::accounted(self.prot, self.flags).contains(VmaFlags::ACCOUNT)
@@ -402,14 +383,6 @@ impl<M: Machine> Vma<M> {
     #[inline]
     pub fn attrs(&self) -> Attrs {
         self.prot.attrs::<M::Pte>()
-    }
-    /// The orders of large folios that it may have, in a process with this permit. A monitor is
-    /// asked page by page.
-    #[inline]
-    pub fn orders(&self, controls: &Controls, permit: Permit) -> Orders {
-        let advised = self.flags.contains(VmaFlags::HUGEPAGE);
-        let no_huge = self.flags.intersects(VmaFlags::NOHUGEPAGE | VmaFlags::UFFD);
-        policy::allowed(controls, advised, no_huge, permit)
     }
     /// The page of the object that backs `va`, for an object-backed VMA.
     #[inline]

@@ -65,7 +65,7 @@ impl<M: Machine> Locked<'_, M> {
         }
         let vma = self.vmas.get(slot);
         // A kept range without pages is not locked.
-        if vma.flags.contains(VmaFlags::LOCKED) && !self.may_lock(longer) {
+        if vma.flags.is_locked() && !self.may_lock(longer) {
             return Err(Error::Again);
         }
         let target = request

@@ -62,7 +62,7 @@ impl<M: Machine> Areas<'_, M> {
                 break;
             };
             // Its monitor would be told of one move where there are several.
-            if vma.flags.intersects(VmaFlags::UFFD) {
+            if vma.flags.has_monitor() {
                 return Err(Error::Fault);
             }
             left.start = part.end;
@@ -137,9 +137,8 @@ impl<M: Machine> Areas<'_, M> {
     #[cold]
     #[inline(never)]
     fn may_be_cut(&self, at: VirtAddr) -> bool {
-        let whole = VmaFlags::HUGETLB | VmaFlags::UFFD;
         let slot = self.vmas.find(at);
-        slot.is_some_and(|slot| !self.vmas.get(slot).flags.intersects(whole))
+        slot.is_some_and(|slot| !self.vmas.get(slot).flags.is_moved_whole())
     }
     /// Makes room after a pause, as before the move.
     #[cold]
@@ -251,7 +250,7 @@ impl<M: Machine> Areas<'_, M> {
     fn keep_empty(&mut self, old: VirtRange) {
         let has_pages = self.has_paused() && self.has_pages(old);
         self.vmas.change(old.start, |v| {
-            v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+            v.flags -= VmaFlags::LOCKS;
             v.anon_vma = v.anon_vma.filter(|_| v.range != old || has_pages);
             v.has_anon = v.anon_vma.is_some();
         });

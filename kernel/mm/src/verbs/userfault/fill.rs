@@ -84,10 +84,10 @@ impl<M: Machine> Locked<'_, M> {
         }
         let slot = self.vmas.find(at).ok_or(Error::NoEnt)?;
         let vma = self.vmas.get(slot);
-        if !vma.range.covers(&filling.whole) || !vma.flags.intersects(VmaFlags::UFFD) {
+        if !vma.range.covers(&filling.whole) || !vma.flags.has_monitor() {
             return Err(Error::NoEnt);
         }
-        if protect && !vma.flags.contains(VmaFlags::UFFD_WP) {
+        if protect && !vma.flags.is_uffd_wp() {
             return Err(Error::Inval);
         }
         self.edit(|edit| edit.unshare(at, Reserve::User))?;

@@ -7,7 +7,7 @@ use crate::frame::zone::Reserve;
 use crate::space::{AddressSpace, Error, Locked};
 use crate::table::{Budget, Leaf, Marker};
 use crate::thp::{PMD_ORDER, policy::block};
-use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
+use crate::vma::{Backing, Prot, Slot};
 
 impl<M: Machine> AddressSpace<M> {
     /// Moves pages from the start of `from` to `to` within one table of each; returns how many
@@ -41,7 +41,7 @@ impl<M: Machine> AddressSpace<M> {
         if !inner.vmas.get(slot).has_anon {
             inner.vmas.prepare_write(slot);
         }
-        let protected = inner.vmas.get(source).flags.contains(VmaFlags::UFFD_WP);
+        let protected = inner.vmas.get(source).flags.is_uffd_wp();
         inner.edit(|edit| {
             edit.split_ends(part, Reserve::User)?;
             edit.split_ends(new, Reserve::User)?;
@@ -75,8 +75,7 @@ impl<M: Machine> Locked<'_, M> {
             find(to).ok_or(Error::Inval)?,
         );
         let (a, b) = (self.vmas.get(source), self.vmas.get(target));
-        let locked = |vma: &Vma<M>| vma.flags.contains(VmaFlags::LOCKED);
-        let alike = a.prot == b.prot && locked(a) == locked(b);
+        let alike = a.prot == b.prot && a.flags.is_locked() == b.flags.is_locked();
         match alike && b.monitor == monitor && !from.overlaps(&to) {
             true => Ok((source, target)),
             false => Err(Error::Inval),

@@ -1,20 +1,10 @@
 //! `./run.sh lab handout`: a students' repository, which is this one without the answers.
 //!
-//! The folders `answer` are left out. In the kernel's source, what a lab is about stands between
-//! two lines, and the first says what comes in its place; further ones may follow it. What is
-//! longer has a file of its own:
-//!
-//! ```text
-//! // In handouts of lab 1: let _ = facts;
-//! // In handouts of lab 1: Order(0)
-//! // End of lab 1.
-//! // In handouts of lab 6: course/labs/06-owner/instead/unified.rs
-//! // End of lab 6.
-//! ```
+//! The folders `answer` and `instead` are left out. What is about a lab in the kernel's source has
+//! a stand-in: `instead/handout.diff` in the lab's folder puts it there, in the form of a seam.
 use super::list::{self, LABS, Lab};
+use super::seams::{self, Files};
 use anyhow::{Context, Result, bail};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -22,8 +12,8 @@ use tools::args::HandoutArgs;
 use tools::host::errors::UsageError;
 use tools::host::workspace;
 
-/// The contents of a repository by path.
-pub type Files = BTreeMap<String, Vec<u8>>;
+/// What puts the stand-ins of a lab in the kernel's source, in its folder.
+const STAND_INS: &str = "instead/handout.diff";
 
 /// Which labs a handout is of, in a file of its own.
 pub const OF: &str = "course/labs/handout";
@@ -59,6 +49,15 @@ pub fn chosen(numbers: &[u32]) -> Result<Vec<&'static Lab>, UsageError> {
 
 /// What a handout of these labs has.
 pub fn files(labs: &[&Lab]) -> Result<Files> {
+    let mut files = kept()?;
+    put_stand_ins(&mut files, labs)?;
+    let numbers = labs.iter().map(|lab| format!("{}\n", lab.number));
+    files.insert(OF.to_owned(), numbers.collect::<String>().into_bytes());
+    Ok(files)
+}
+
+/// What every handout has.
+fn kept() -> Result<Files> {
     let root = workspace::root();
     let mut git = Command::new("git");
     let output = git.current_dir(root).args(["ls-files", "-z"]).output();
@@ -73,81 +72,21 @@ pub fn files(labs: &[&Lab]) -> Result<Files> {
         .filter(|name| !name.is_empty() && !is_left_out(name))
     {
         let path = root.join(name);
-        let mut bytes =
-            fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        if let Some(text) = name
-            .ends_with(".rs")
-            .then(|| str::from_utf8(&bytes).ok())
-            .flatten()
-        {
-            bytes = without(text, labs)
-                .with_context(|| name.to_owned())?
-                .into_bytes();
-        }
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         files.insert(name.to_owned(), bytes);
     }
-    let numbers = labs.iter().map(|lab| format!("{}\n", lab.number));
-    files.insert(OF.to_owned(), numbers.collect::<String>().into_bytes());
     Ok(files)
+}
+
+/// Puts stand-ins in the place of what these labs are about.
+fn put_stand_ins(files: &mut Files, labs: &[&Lab]) -> Result<()> {
+    labs.iter()
+        .try_for_each(|lab| seams::apply(files, &lab.folder().join(STAND_INS)))
 }
 
 fn is_left_out(name: &str) -> bool {
     let folders = ["/answer/", "/instead/"];
     name.starts_with("course/labs/") && folders.iter().any(|folder| name.contains(folder))
-}
-
-/// A source file with what is to be written by students replaced.
-fn without(text: &str, labs: &[&Lab]) -> Result<String> {
-    // The lab that a line is about, and what it puts in place of what follows.
-    let instead = |line: &str| -> Option<Result<(u32, String)>> {
-        let words = line.trim().strip_prefix("// In handouts of lab ")?;
-        let (number, instead) = words.split_once(": ")?;
-        let number = number.parse::<u32>().ok()?;
-        let chosen = labs.iter().any(|lab| lab.number == number);
-        let indent = &line[..line.len() - line.trim_start().len()];
-        chosen.then(|| Ok((number, indented(&text_of(instead)?, indent))))
-    };
-    let mut new = String::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let Some((number, first)) = instead(line).transpose()? else {
-            new += line;
-            new += "\n";
-            continue;
-        };
-        new += &first;
-        let end = format!("// End of lab {number}.");
-        let mut ended = false;
-        for line in lines.by_ref().take_while(|line| {
-            ended = line.trim() == end;
-            !ended
-        }) {
-            if let Some((_, more)) = instead(line).transpose()? {
-                new += &more;
-            }
-        }
-        if !ended {
-            bail!("lab {number} has no end");
-        }
-    }
-    Ok(new)
-}
-
-/// What comes in a region's place: the words themselves, or what the file has that they name.
-fn text_of(words: &str) -> Result<Cow<'_, str>> {
-    if !words.starts_with("course/labs/") {
-        return Ok(words.into());
-    }
-    let text = fs::read_to_string(workspace::root().join(words));
-    Ok(text.with_context(|| format!("cannot read {words}"))?.into())
-}
-
-fn indented(text: &str, indent: &str) -> String {
-    let line = |line: &str| match line {
-        "" => "\n".to_owned(),
-        _ => format!("{indent}{line}\n"),
-    };
-    text.lines().map(line).collect()
 }
 
 /// Writes the repository to a new folder; how many files it has.
@@ -192,30 +131,29 @@ fn commit(dir: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// Whoever edits the memory manager where a lab has its seam, or a handout its stand-in, learns
+    /// it here.
     #[test]
-    fn a_region_is_replaced_where_its_lab_is_chosen() {
-        let text = "fn f() {\n    // In handouts of lab 1: g();\n    // In handouts of lab 1: h()\n    \
-                    secret();\n    // End of lab 1.\n}\n";
-        let one = list::by_number(1).unwrap();
-        let handed_out = "fn f() {\n    g();\n    h()\n}\n";
-        assert_eq!(without(text, &[one]).unwrap(), handed_out);
-        assert_eq!(without(text, &[]).unwrap(), text);
-        assert!(without("// In handouts of lab 1: g()\n", &[one]).is_err());
-    }
-
-    #[test]
-    fn a_region_may_name_a_file() {
-        let six = list::by_number(6).unwrap();
-        let region = |file| {
-            let name = format!("course/labs/06-owner/instead/{file}");
-            format!("    // In handouts of lab 6: {name}\n    secret();\n    // End of lab 6.\n")
-        };
-        let handed_out = without(&region("unified.rs"), &[six]).unwrap();
-        let code = "\n\n    pub use crate::total::Total as Unified;\n";
-        assert!(handed_out.contains(code), "{handed_out}");
-        assert!(!handed_out.contains("secret"), "{handed_out}");
-        let error = without(&region("nothing.rs"), &[six]).unwrap_err();
-        assert!(error.to_string().contains("instead/nothing.rs"), "{error}");
+    fn seams_apply_to_this_source_and_to_each_handout() {
+        let here = kept().unwrap();
+        let each = LABS.iter();
+        let each = each.filter(|lab| lab.folder().join(STAND_INS).exists());
+        let alone = each.clone().map(|lab| vec![lab]);
+        for labs in alone.chain([vec![], each.collect()]) {
+            let mut handout = here.clone();
+            put_stand_ins(&mut handout, &labs).unwrap();
+            seams::apply_all(&mut handout).unwrap();
+            let seamed = handout
+                .iter()
+                .filter(|(name, _)| name.starts_with("kernel/mm/src/"));
+            let seamed: Vec<_> = seamed
+                .map(|(_, file)| String::from_utf8_lossy(file))
+                .collect();
+            for lab in LABS {
+                let asked = format!("#[cfg(feature = \"lab-{}\")]", lab.feature);
+                assert!(seamed.iter().any(|file| file.contains(&asked)), "{asked}");
+            }
+        }
     }
 
     /// No two lines that stand together in an answer, or in what the kernel has in its place, stand
@@ -242,7 +180,7 @@ mod tests {
                 let here = text(&all, name).unwrap();
                 secret.extend(pairs(&here).filter(|pair| !kept.contains(pair)));
             }
-            assert!(secret.len() > before, "lab {} has no region", lab.number);
+            assert!(secret.len() > before, "lab {} has no stand-in", lab.number);
         }
         assert!(secret.len() > 20 * labs.len());
         for (name, bytes) in &handout {

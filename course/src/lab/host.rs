@@ -2,6 +2,7 @@
 //! all memory or overflow its stack.
 use super::list::{ANSWER, FILES, Lab};
 use super::sandbox::{self, Sandbox};
+use super::seams;
 use super::source;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
@@ -123,7 +124,7 @@ impl Place {
 
 /// The folder of the files that are compiled.
 fn folder() -> PathBuf {
-    workspace::target().join("lab")
+    seams::folder().join("student")
 }
 
 /// Text of the compiler or of a program, with the student's files as the student calls them.
@@ -135,8 +136,7 @@ pub fn named(text: &str) -> String {
 /// inside: what the compiler says.
 pub fn program(from: &Path, sandbox: Sandbox, args: &[&str]) -> Result<Result<Program, String>> {
     let place = Place::with(from)?;
-    let mut command = Command::new("cargo");
-    command.current_dir(workspace::root());
+    let mut command = seams::cargo()?;
     command.env("LAB_FROM", place.from());
     command.args(args);
     command.args(["--quiet", "--message-format=json-render-diagnostics"]);

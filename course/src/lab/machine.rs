@@ -4,6 +4,7 @@ use super::host::{self, Place, Program};
 use super::list::Lab;
 use super::points;
 use super::sandbox::Sandbox;
+use super::seams;
 use anyhow::{Context, Result};
 use measure::bench::{self, cells::Cells, floor};
 use std::cell::OnceCell;
@@ -145,7 +146,14 @@ impl Kernel {
         let folder = Temporary::folder("lab")?;
         let place = Place::with(from)?;
         let close = |command| sandbox.build(command, folder.path(), host::OF_BUILD);
-        let built = build::of_labs(arch, features, place.from(), folder.path(), &close)?;
+        let with = build::WithLabs {
+            checkout: &seams::copy()?,
+            target: &seams::builds(),
+            features,
+            from: place.from(),
+            close: &close,
+        };
+        let built = build::with_labs(arch, &with, folder.path())?;
         Ok(Kernel {
             arch,
             built,

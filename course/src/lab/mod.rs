@@ -8,6 +8,7 @@ mod list;
 mod machine;
 mod points;
 mod sandbox;
+mod seams;
 mod source;
 mod submissions;
 
@@ -19,6 +20,7 @@ pub use list::{ANSWER, LABS, Lab};
 pub use machine::Machines;
 pub use points::Grade;
 pub use sandbox::{Sandbox, is_late, sandboxed};
+pub use seams::{cargo, copy};
 use std::fs;
 use tools::args::{LabArgs, LabCommand};
 use tools::host::errors::UsageError;

@@ -4,6 +4,7 @@
 //! `unshare` of util-linux gives it namespaces of its own: users, network, IPC, processes, which
 //! all end with the first. In them this program runs itself as `sandboxed`, which gives up files by
 //! Landlock, takes the limits and runs the command.
+use super::seams;
 use anyhow::{Context, Result, bail};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
@@ -60,8 +61,9 @@ impl Sandbox {
         )
     }
 
-    /// A build: in the sandbox it reads this checkout and the toolchain, and writes what is built
-    /// and a folder for temporary files. Each of its processes may take so many seconds of a CPU.
+    /// A build: in the sandbox it reads this checkout, the copy of it with the seams of the labs
+    /// and the toolchain, and writes what is built and a folder for temporary files. Each of its
+    /// processes may take so many seconds of a CPU.
     pub fn build(self, mut command: Command, temporary: &Path, seconds: u64) -> Command {
         if self == Sandbox::Open {
             return command;
@@ -73,9 +75,9 @@ impl Sandbox {
         let cargo = home("CARGO_HOME", ".cargo").unwrap_or_default();
         let mut reads: Vec<PathBuf> = OF_CARGO.map(|part| cargo.join(part)).into();
         reads.extend(home("RUSTUP_HOME", ".rustup"));
-        reads.push(workspace::root().to_owned());
+        reads.extend([workspace::root().to_owned(), seams::folder()]);
         command.env("TMPDIR", temporary);
-        self.command(command, &reads, &[&workspace::target(), temporary], seconds)
+        self.command(command, &reads, &[&seams::builds(), temporary], seconds)
     }
 
     /// A program, which has limits in any case. In the sandbox it reads itself and writes nothing.

@@ -1,9 +1,10 @@
 //! Many students: `./run.sh lab collect` and `./run.sh lab grade`.
 use super::grade::{self, Limits, Submission};
-use super::handout::{self, Files, OF};
+use super::handout::{self, OF};
 use super::list::{self, FILES, Lab, WORDS};
 use super::points::Grade;
 use super::sandbox::Sandbox;
+use super::seams::Files;
 use super::source;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;

@@ -1,9 +1,6 @@
 //! The account of the references to a folio (the crate [`::own`]), with the scheme that `account=`
 //! chooses.
 
-#[cfg(feature = "lab-owner")]
-pub(crate) mod lab;
-
 pub use ::own::*;
 
 use crate::switch::{AccountScheme, Kept, Switches};
@@ -59,8 +56,6 @@ macro_rules! with_scheme {
             (Scheme::Total, false) => $crate::own::with!($account = Total; $work),
             (Scheme::TwoSlot, false) => $crate::own::with!($account = TwoSlot; $work),
             (Scheme::FirstOwner, false) => $crate::own::with!($account = FirstOwner; $work),
-            #[cfg(feature = "lab-owner")]
-            (Scheme::Lab, _) => $crate::own::with!($account = $crate::own::lab::Lab; $work),
             (Scheme::Digits, false) => $crate::own::with!($account = chosen.digits(); $work),
             (Scheme::Digits, true) if kept.in_section() => $crate::own::with!($account = chosen.digits(); $work),
             (Scheme::Digits, true) => $crate::own::with!($account = Paged(chosen.digits()); $work),

@@ -178,8 +178,6 @@ fn high_memory_goes_first_and_the_kernel_gets_every_frame() {
     w.check();
 }
 
-// In handouts of lab 2: #[ignore = "of the lists that lab 2 is about"]
-// End of lab 2.
 #[test]
 fn users_leave_the_reserve_and_cannot_take_what_is_given_back_to_it() {
     let w = World::plain(16384);
@@ -303,8 +301,6 @@ fn lists_stay_within_their_bounds() {
     w.check();
 }
 
-// In handouts of lab 2: #[ignore = "of the lists that lab 2 is about"]
-// End of lab 2.
 #[test]
 fn other_cpus_drain_when_asked() {
     let w = World::new();
@@ -435,8 +431,6 @@ fn crumbs(w: &World) -> u64 {
     w.blocks()[..6].iter().sum()
 }
 
-// In handouts of lab 2: #[ignore = "of the lists that lab 2 is about"]
-// End of lab 2.
 #[test]
 fn refills_come_in_whole_pieces() {
     let w = World::plain(1 << 14);
@@ -458,8 +452,6 @@ fn refills_come_in_whole_pieces() {
     w.check();
 }
 
-// In handouts of lab 2: #[ignore = "of the lists that lab 2 is about"]
-// End of lab 2.
 #[test]
 fn full_lists_give_whole_pieces_back() {
     let w = World::plain(1 << 14);

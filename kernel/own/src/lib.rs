@@ -154,11 +154,8 @@ impl Owner {
     const fn of(id: u16) -> Owner {
         Owner {
             id,
-            // In handouts of lab 6: narrow: 0,
-            // In handouts of lab 6: wide: 0,
             narrow: unified::NARROW.weight(id) as u64,
             wide: unified::WIDE.weight(id),
-            // End of lab 6.
             subids: digits::stored(id),
         }
     }

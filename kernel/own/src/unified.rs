@@ -1,4 +1,3 @@
-// In handouts of lab 6: course/labs/06-owner/instead/unified.rs
 //! One word for each folio, one atomic add for each update, and an answer that is always exact.
 //!
 //! # The word
@@ -357,4 +356,3 @@ mod tests {
         }
     }
 }
-// End of lab 6.

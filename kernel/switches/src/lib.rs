@@ -20,16 +20,6 @@ pub enum When {
     RunTime,
 }
 
-#[cfg(feature = "lab")]
-impl When {
-    /// Of the labs' switch: the account of lab 6 is in memory that is in use.
-    const OF_LAB: When = if cfg!(feature = "lab-owner") {
-        When::Boot
-    } else {
-        When::RunTime
-    };
-}
-
 /// The place of a switch in the pairwise test.
 #[derive(Clone, Copy, Debug)]
 pub enum Pairs {
@@ -99,12 +89,7 @@ impl Switch {
     /// The number of a word; NULs and blanks around it do not count.
     pub fn number(self, text: &str) -> Option<u32> {
         let word = text.trim_matches(|c: char| c == '\0' || c.is_ascii_whitespace());
-        let words = self.words();
-        let place = words.iter().position(|known| *known == word);
-        #[cfg(feature = "lab")]
-        if self == Switch::Lab && word == "on" && words.len() == 2 {
-            return Some(1);
-        }
+        let place = self.words().iter().position(|known| *known == word);
         Some(place? as u32)
     }
 }
@@ -148,14 +133,6 @@ mod tests {
         assert_eq!(Switch::Move.number("p4d"), None);
         assert_eq!(Switch::by_name("move"), Some(Switch::Move));
         assert_eq!(Switch::Account.number("two-slot"), Some(2));
-    }
-
-    #[cfg(feature = "lab")]
-    #[test]
-    fn on_is_a_word_where_one_lab_is_built_in() {
-        let words = Switch::Lab.words();
-        assert_eq!(Switch::Lab.number("on"), (words.len() == 2).then_some(1));
-        assert!(words.iter().all(|word| Switch::Lab.number(word).is_some()));
     }
 
     /// Every word of each switch can be chosen, by name or as the default.

@@ -15,8 +15,7 @@ use crate::{Pairs, Row, When};
 macro_rules! switches {
     ($(
         $(#[doc = $doc:literal])*
-        $(#[cfg($when_built:meta)])?
-        $switch:ident($name:literal) = $($(#[cfg($word_built:meta)])? $word:literal)|+,
+        $switch:ident($name:literal) = $($word:literal)|+,
         default $default:literal,
         set at $when:ident, pairs $how:ident $($other:ident)? $($setting:literal)|*;
     )*) => {
@@ -24,27 +23,26 @@ macro_rules! switches {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
         pub enum Switch {
-            $($(#[doc = $doc])* $(#[cfg($when_built)])? $switch,)*
+            $($(#[doc = $doc])* $switch,)*
         }
 
         pub(crate) const ROWS: &[Row] = &[$(
-            $(#[cfg($when_built)])?
             Row {
                 switch: Switch::$switch,
                 name: $name,
                 doc: &[$($doc),*],
-                words: &[$($(#[cfg($word_built)])? $word),+],
+                words: &[$($word),+],
                 default: $default,
                 when: When::$when,
                 pairs: pairs!(
                     $how $($other)? [$($setting),*]
-                    [$($(#[cfg($word_built)])? concat!($name, "=", $word)),+]
+                    [$(concat!($name, "=", $word)),+]
                 ),
             },
         )*];
 
         // A default that is none of the words does not compile.
-        $($(#[cfg($when_built)])? const _: u32 = Switch::$switch.initial();)*
+        $(const _: u32 = Switch::$switch.initial();)*
     };
 }
 
@@ -118,19 +116,4 @@ switches! {
     /// How many address spaces have ids of their own in the account; those beyond share one. See
     /// docs/ownership.md#ids.
     Ids("ids") = "1" | "32766", default "32766", set at Boot, pairs Words;
-
-    /// In the kernel of a lab, whose mechanism is the one of the lab: none, all are the kernel's
-    /// own; or that of the lab with this name, `on` where only one is built in. See
-    /// course/labs/README.md.
-    #[cfg(feature = "lab")]
-    Lab("lab") = "off"
-        | #[cfg(feature = "lab-order")] "order"
-        | #[cfg(feature = "lab-buddy")] "buddy"
-        | #[cfg(feature = "lab-anon")] "anon"
-        | #[cfg(feature = "lab-contpte")] "contpte"
-        | #[cfg(feature = "lab-fork")] "fork"
-        | #[cfg(feature = "lab-owner")] "owner"
-        | #[cfg(feature = "lab-mremap")] "mremap"
-        | #[cfg(feature = "lab-gather")] "gather",
-        default "off", set at OF_LAB, pairs Words;
 }

@@ -26,6 +26,15 @@ const FOLDERS: [&str; 3] = ["kernel/mm/src", "kernel/src", "."];
 /// What a user gets to boot, of the kernel.
 const PRODUCT: [&str; 4] = ["kernel", "arch/boot", "arch/x86_64", "arch/aarch64"];
 
+/// What a line says that only labs need.
+const OF_LABS: [&str; 5] = [
+    "feature = \"lab",
+    "// In handouts of lab",
+    "mod lab;",
+    "labs::",
+    "Switch::Lab",
+];
+
 /// What measures: on the host, and in a guest.
 const MEASURES: [&str; 16] = [
     "measure",
@@ -254,12 +263,11 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(Vec::from_iter(BTreeSet::from_iter(src.map(Path::to_owned))))
 }
 
-/// Lines of the product that only labs need: a condition, or a mark for handouts.
+/// Lines of the product that only labs need.
 fn lines_of_labs() -> Result<Vec<String>> {
     let mut places = Vec::new();
     for (file, text) in texts(&PRODUCT)? {
-        let of_labs =
-            |line: &str| line.contains("feature = \"lab") || line.contains("// In handouts of lab");
+        let of_labs = |line: &str| OF_LABS.iter().any(|words| line.contains(words));
         let lines = text.lines().zip(1..).filter(|(line, _)| of_labs(line));
         places.extend(lines.map(|(_, number)| format!("{file}:{number}")));
     }
@@ -379,12 +387,12 @@ mod tests {
 
     /// What may only become less; whoever needs more says why in docs/decisions.
     const CEILINGS: [(&str, [u64; 3]); 7] = [
-        ("functions inlined always", [178, 20, 0]),
+        ("functions inlined always", [177, 20, 0]),
         ("... without documentation", [26, 8, 0]),
         ("names of functions that unmap", [25, 1, 0]),
         ("`VmaFlags::` outside of vma/", [46, 0, 0]),
-        ("files in import circles", [6, 30, 36]),
-        ("lines of labs in the product", [0, 0, 104]),
+        ("files in import circles", [0, 30, 30]),
+        ("lines of labs in the product", [0, 0, 0]),
         ("lines that measure", [0, 0, 30_351]),
     ];
 

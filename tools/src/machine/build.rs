@@ -31,19 +31,27 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
     whole(arch, kernel, &workspace::images(arch), suffix)
 }
 
-/// Builds a kernel with the features of labs, and the student's files of a folder; its files go to
-/// `folder`. `close` closes the command in.
-pub fn of_labs(
-    arch: Arch,
-    features: &str,
-    from: &Path,
-    folder: &Path,
-    close: &dyn Fn(Command) -> Command,
-) -> Result<Built> {
+/// What a kernel with labs is built from.
+pub struct WithLabs<'a> {
+    /// The copy of this checkout that has their seams.
+    pub checkout: &'a Path,
+    /// Where what is built goes.
+    pub target: &'a Path,
+    /// Which labs.
+    pub features: &'a str,
+    /// The folder of the student's files.
+    pub from: &'a Path,
+    /// Closes the command in.
+    pub close: &'a dyn Fn(Command) -> Command,
+}
+
+/// Builds one; its files go to `folder`.
+pub fn with_labs(arch: Arch, with: &WithLabs<'_>, folder: &Path) -> Result<Built> {
     let mut kernel = Cargo::new(arch.kernel_target(), "kernel", "release", arch);
-    kernel.command.arg(format!("--features={features}"));
-    kernel.command.env("LAB_FROM", from);
-    kernel.command = close(kernel.command);
+    kernel.elsewhere(with.checkout, with.target);
+    kernel.command.arg(format!("--features={}", with.features));
+    kernel.command.env("LAB_FROM", with.from);
+    kernel.command = (with.close)(kernel.command);
     whole(arch, kernel, folder, "")
 }
 
@@ -51,8 +59,7 @@ pub fn of_labs(
 /// ours.
 pub fn elsewhere(arch: Arch, checkout: &Path, target: &Path) -> Result<Built> {
     let mut kernel = Cargo::new(arch.kernel_target(), "kernel", "release", arch);
-    kernel.command.current_dir(checkout);
-    kernel.command.env("CARGO_TARGET_DIR", target);
+    kernel.elsewhere(checkout, target);
     whole(arch, kernel, &target.join("images"), "")
 }
 
@@ -89,8 +96,8 @@ fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built
     })
 }
 
-/// Kept while a build for an architecture runs and what it made is read: kernels with and without
-/// labs have one path, and the next build, by whichever process, puts its own there.
+/// Kept while a build for an architecture runs and what it made is read: the next build, by
+/// whichever process, puts its own there.
 fn alone(arch: Arch) -> Result<File> {
     workspace::lock(&workspace::target().join(format!("{arch}.lock")))
 }
@@ -124,16 +131,21 @@ struct Cargo {
     label: String,
     target: &'static str,
     profile: &'static str,
+    /// What removes what is kept of our crates, for [`start_over`].
+    clean: Command,
 }
 
 impl Cargo {
     fn new(target: &'static str, package: &str, profile: &'static str, arch: Arch) -> Cargo {
-        let mut command = Command::new("cargo");
+        let cargo = || {
+            let mut command = Command::new("cargo");
+            command.current_dir(workspace::root());
+            command
+        };
+        let mut command = cargo();
         // As the profiles have it, whatever a build server sets: the code that comes out differs,
         // and counts of instructions with it.
-        command
-            .current_dir(workspace::root())
-            .env("CARGO_INCREMENTAL", "1");
+        command.env("CARGO_INCREMENTAL", "1");
         command.args([
             "build",
             "--message-format=json-render-diagnostics",
@@ -149,13 +161,23 @@ impl Cargo {
             label: format!("building {package} for {arch}"),
             target,
             profile,
+            clean: cargo(),
+        }
+    }
+
+    /// Has it build another checkout, of which what is built goes to `target`.
+    fn elsewhere(&mut self, checkout: &Path, target: &Path) {
+        for command in [&mut self.command, &mut self.clean] {
+            command
+                .current_dir(checkout)
+                .env("CARGO_TARGET_DIR", target);
         }
     }
 
     /// Returns the programs that cargo reports.
     fn run(mut self) -> Result<Vec<PathBuf>> {
         let output = progress::step_or(&self.label, &mut self.command, |errors| {
-            start_over(errors, self.target, self.profile)
+            start_over(errors, self.clean, self.target, self.profile)
         })?;
         Ok(executables(&output))
     }
@@ -164,7 +186,7 @@ impl Cargo {
 /// Incremental builds with link-time optimisation inside a crate now and then name symbols that are
 /// no longer there (rustc 1.95, often after an interrupted build), until what is kept of the crates
 /// is gone. Removes it when `errors` says so.
-fn start_over(errors: &str, target: &str, profile: &str) -> Result<bool> {
+fn start_over(errors: &str, mut clean: Command, target: &str, profile: &str) -> Result<bool> {
     if !errors.contains("undefined hidden symbol") && !errors.contains("undefined symbol") {
         return Ok(false);
     }
@@ -179,10 +201,7 @@ fn start_over(errors: &str, target: &str, profile: &str) -> Result<bool> {
         "arch-aarch64",
         "userland",
     ];
-    let mut clean = Command::new("cargo");
-    clean
-        .current_dir(workspace::root())
-        .args(["clean", "--target", target, "--profile", profile]);
+    clean.args(["clean", "--target", target, "--profile", profile]);
     clean.args(packages.iter().flat_map(|name| ["--package", name]));
     progress::step("cleaning", &mut clean).map(|_| true)
 }

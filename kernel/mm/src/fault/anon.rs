@@ -43,7 +43,7 @@ impl<M: Machine> Fault<'_, M> {
             pmd_absent: cursor.pmd_is_empty(),
             orders,
         };
-        let order = self.choose(&facts);
+        let order = policy::order(&facts);
         if facts.pmd_absent || order == Order(0) {
             return order;
         }
@@ -51,18 +51,8 @@ impl<M: Machine> Fault<'_, M> {
         facts.hole = cursor.hole(wanted);
         match facts.hole == wanted {
             true => order,
-            false => self.choose(&facts),
+            false => policy::order(&facts),
         }
-    }
-
-    /// [`policy::order`], or in the kernel of lab 1 the student's.
-    #[inline(always)]
-    fn choose(&self, facts: &Facts) -> Order {
-        #[cfg(feature = "lab-order")]
-        if self.mm.switches().lab(crate::thp::lab::LAB) {
-            return crate::thp::lab::order(facts);
-        }
-        policy::order(facts)
     }
 
     /// Maps the huge zero page where such a folio would be allowed and fits, else the small one.

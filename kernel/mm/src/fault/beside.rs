@@ -112,7 +112,6 @@ impl<M: Machine> Reading<'_, M> {
         if !cursor.is_at_pte() {
             return false;
         }
-        // In handouts of lab 3: course/labs/03-anon/instead/beside.rs
         let (mm, id) = (&*self.space.mm, &self.space.id);
         // What is read with the table open holds if nobody else had it locked since.
         let mut turn = cursor.turn();
@@ -147,7 +146,6 @@ impl<M: Machine> Reading<'_, M> {
         };
         discard(mm, kept);
         resolved
-        // End of lab 3.
     }
 
     /// Resolves a fault with the table locked as far as that needs no folio: `Err`, and whether it

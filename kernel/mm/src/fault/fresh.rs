@@ -55,7 +55,6 @@ pub(super) fn supply_here<M: Machine>(
     result.or_else(|miss| retry(locked, request, wants.order, miss))
 }
 
-// In handouts of lab 3: course/labs/03-anon/instead/fresh.rs
 /// Retries the fault after a miss with a folio of `order`, until it is resolved.
 #[cold]
 fn retry<M: Machine>(
@@ -122,7 +121,6 @@ fn once_here<M: Machine>(
     }
     install(locked, request, wants, folio).map_err(|OutOfMemory| Miss::Refused)
 }
-// End of lab 3.
 
 #[inline(always)]
 pub(super) fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
@@ -182,10 +180,6 @@ pub(super) fn fill<M: Machine>(
         return first;
     }
     cursor.install_folio(folio, order, attrs, &id.owner);
-    #[cfg(feature = "lab-contpte")]
-    gathered(cursor.mm(), id, |gather| {
-        cursor.edit(gather).fold_fresh(order);
-    });
     let mm = cursor.mm();
     mm.count_folios(order, Stat::AnonFaultAlloc, 1);
     let va = cursor.va();

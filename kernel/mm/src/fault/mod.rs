@@ -13,8 +13,6 @@ mod file_large;
 mod fresh;
 mod huge;
 mod keys;
-#[cfg(feature = "lab-anon")]
-mod lab;
 mod pin;
 mod populate;
 mod request;

@@ -25,12 +25,6 @@ impl<M: Machine> AddressSpace<M> {
             force: false,
             unmarked: false,
         };
-        #[cfg(feature = "lab-anon")]
-        if self.mm.switches().lab(super::lab::LAB)
-            && let Some(resolution) = super::lab::fault(self, request)
-        {
-            return resolution;
-        }
         if self.is_shared() && self.fault_beside(addr, access) {
             return Resolution::Done;
         }
@@ -56,10 +50,6 @@ pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
 ) -> Result<Pfn, Resolution> {
-    #[cfg(feature = "lab-anon")]
-    if locked.mm().switches().lab(super::lab::LAB) {
-        super::lab::resolve(locked, request)?;
-    }
     match attempt(locked, request, PMD_ORDER) {
         Ok(Attempt::Mapped(pfn)) => Ok(pfn),
         Ok(Attempt::Wants(wants)) => supply(locked, request, wants),

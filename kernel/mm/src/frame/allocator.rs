@@ -239,11 +239,6 @@ impl Allocator {
         let (table, mut zones) = (&self.table, self.zones.iter().rev());
         let found = match list.filter(|list| list.capacity() != 0) {
             Some(list) => zones.find_map(|zone| {
-                #[cfg(feature = "lab-buddy")]
-                if zone.in_lab() {
-                    zone.refill(table, request, list);
-                    return list.pop();
-                }
                 let mut pieces = Pieces::new();
                 zone.take_pieces(table, request, list.refill_most(), &mut pieces);
                 list.refill(table, &pieces);
@@ -262,10 +257,6 @@ impl Allocator {
             self.drain_own(local);
         }
         if let Some(list) = list.filter(|_| !self.is_tight()) {
-            #[cfg(feature = "lab-buddy")]
-            if self.drain_in_lab(list) && list.push(index) {
-                return;
-            }
             list.remove_oldest(list.surplus(), |blocks| self.give(order, blocks));
             if list.push(index) {
                 return;

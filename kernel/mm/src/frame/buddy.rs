@@ -26,8 +26,6 @@ pub struct Buddy {
     pub(super) lists: [Lists; Mobility::COUNT],
     pub(super) pageblocks: Pageblocks,
     pub(super) free: u64,
-    #[cfg(feature = "lab-buddy")]
-    pub(super) lab: super::lab::Lab,
 }
 
 /// Whether a frame lies in a free block of whatever order.
@@ -63,8 +61,6 @@ impl Buddy {
             lists: [none; Mobility::COUNT],
             pageblocks: Pageblocks::new(span),
             free: 0,
-            #[cfg(feature = "lab-buddy")]
-            lab: super::lab::Lab::default(),
         }
     }
 
@@ -111,8 +107,6 @@ impl Buddy {
         enough: usize,
         pieces: &mut Pieces,
     ) {
-        // In handouts of lab 2: let _ = enough;
-        // In handouts of lab 2: pieces.extend(self.take(table, order, order, mobility));
         let most = Order(order.0 + enough.max(1).ilog2() as u8).min(MAX_ORDER);
         let mut done = 0;
         while done < enough
@@ -121,7 +115,6 @@ impl Buddy {
             pieces.push((pfn, got));
             done += 1 << (got.0 - order.0);
         }
-        // End of lab 2.
     }
 
     /// Takes a block of at least order `least`, the smallest there is, and puts back what exceeds
@@ -133,10 +126,6 @@ impl Buddy {
         most: Order,
         want: Mobility,
     ) -> Option<(Pfn, Order)> {
-        #[cfg(feature = "lab-buddy")]
-        if self.lab.on() {
-            return Some((super::lab::take(self, table, least, want)?, least));
-        }
         let (pfn, found) = match self.smallest(table, least, want) {
             Some((pfn, order)) => {
                 self.unlink(table, pfn, order, want);
@@ -148,14 +137,11 @@ impl Buddy {
         if want == Mobility::Unmovable && found >= PAGEBLOCK {
             self.pageblocks.set(pfn, order, want);
         }
-        // In handouts of lab 2: let rest = PfnRange::new(pfn + order.pages(), pfn + found.pages());
-        // In handouts of lab 2: self.push_range(table, rest);
         // The upper halves of what is too large go back, largest first.
         for half in (order.0..found.0).rev().map(Order) {
             let upper = pfn + half.pages();
             self.push(table, upper, half, self.home(upper, half));
         }
-        // End of lab 2.
         self.free -= order.pages();
         Some((pfn, order))
     }
@@ -168,17 +154,10 @@ impl Buddy {
             "block {pfn:?} is not aligned to order {}",
             order.0
         );
-        #[cfg(feature = "lab-buddy")]
-        if self.lab.on() {
-            return super::lab::give(self, table, pfn, order);
-        }
         self.free += order.pages();
         if order >= PAGEBLOCK {
             self.pageblocks.set(pfn, order, Mobility::Movable);
         }
-        // In handouts of lab 2: let block = PfnRange::new(pfn, pfn + order.pages());
-        // In handouts of lab 2: let range = self.unlink_around(table, block);
-        // In handouts of lab 2: self.push_range(table, range);
         let (mut pfn, mut order, mut home) = (pfn, order, self.home(pfn, order));
         while order < MAX_ORDER {
             let buddy = Pfn(pfn.0 ^ order.pages());
@@ -196,10 +175,7 @@ impl Buddy {
             }
         }
         self.push(table, pfn, order, home);
-        // End of lab 2.
     }
-    // In handouts of lab 2: course/labs/02-buddy/instead/ranges.rs
-    // End of lab 2.
 
     /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as
     /// possible, as `take_pieces` took it: the lists are touched once for each piece.
@@ -209,11 +185,6 @@ impl Buddy {
         order: Order,
         blocks: impl Iterator<Item = Pfn>,
     ) {
-        #[cfg(feature = "lab-buddy")]
-        if self.lab.on() {
-            return blocks.for_each(|pfn| self.free(table, pfn, order));
-        }
-        // In handouts of lab 2: blocks.for_each(|pfn| self.free(table, pfn, order));
         let mut blocks = blocks.peekable();
         while let Some(start) = blocks.next() {
             if blocks.peek().is_none() {
@@ -227,7 +198,6 @@ impl Buddy {
             }
             largest_blocks(run).for_each(|(at, order)| self.free(table, at, order));
         }
-        // End of lab 2.
     }
     /// The list that a free block belongs to.
     #[inline]

@@ -5,8 +5,6 @@
 pub mod allocator;
 pub mod buddy;
 pub mod counts;
-#[cfg(feature = "lab-buddy")]
-pub(crate) mod lab;
 pub(crate) mod list;
 pub mod meta;
 pub mod pageblock;

@@ -73,11 +73,6 @@ impl Pageblocks {
         let at = number(pfn) - self.first;
         ((at / 64) as usize, 1 << (at % 64))
     }
-    /// Whether a frame lies in one of them.
-    #[cfg(feature = "lab-buddy")]
-    pub(super) fn covers(&self, pfn: Pfn) -> bool {
-        (self.first..self.first + self.count).contains(&number(pfn))
-    }
     /// The mobility of the pageblock of a frame.
     #[inline]
     pub fn of(&self, pfn: Pfn) -> Mobility {

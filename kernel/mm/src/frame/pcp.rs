@@ -90,11 +90,6 @@ impl List {
     pub(super) fn blocks(&self) -> Oldest<'_> {
         Oldest(self.slots[..self.len()].iter())
     }
-    /// Where its oldest block but `n` is in the frame table.
-    #[cfg(feature = "lab-buddy")]
-    pub(super) fn oldest_but(&self, n: usize) -> Option<u32> {
-        Some(self.slots[..self.len()].get(n)?.load(Ordering::Relaxed))
-    }
     /// The most blocks it holds; 0 where memory is too small for a list.
     #[inline]
     pub fn capacity(&self) -> usize {
@@ -116,10 +111,6 @@ impl List {
     /// one after the other are those of neighbouring memory, where two CPUs may be.
     pub(super) fn refill(&self, table: &FrameTable, pieces: &Pieces) {
         debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
-        // In handouts of lab 2: for &(pfn, order) in pieces {
-        // In handouts of lab 2:     table.get(pfn).set(Kind::Cached, order);
-        // In handouts of lab 2:     self.push(table.index(pfn));
-        // In handouts of lab 2: }
         for &(pfn, order) in pieces.iter().rev() {
             let (first, blocks) = (table.index(pfn), 1_u32 << (order.0 - self.order.0));
             let put = |part: u32| {
@@ -134,12 +125,10 @@ impl List {
                 (0..blocks).rev().for_each(put);
             }
         }
-        // End of lab 2.
     }
     /// How many blocks a full list gives back: a batch, and what follows on its last block up to an
     /// aligned end. What comes later then begins there, and goes in one piece.
     pub(super) fn surplus(&self) -> usize {
-        // In handouts of lab 2: self.len()
         let (len, step) = (self.len(), self.order.pages() as u32);
         let aligned = step * self.batch() as u32;
         let at = |n: usize| self.slots[n].load(Ordering::Relaxed);
@@ -148,7 +137,6 @@ impl List {
             n += 1;
         }
         n
-        // End of lab 2.
     }
     /// Removes the `n` blocks that are in the list longest, after `give` has taken them.
     pub(super) fn remove_oldest<'a>(&'a self, n: usize, give: impl FnOnce(Oldest<'a>)) {

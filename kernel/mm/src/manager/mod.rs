@@ -116,8 +116,6 @@ impl<M: Machine> Mm<M> {
         let cpus = machine.cpu().count().max(1);
         let allocator = Allocator::new(frames, free, cpus);
         let switches = Switches::default();
-        #[cfg(feature = "lab-buddy")]
-        allocator.follow(&switches);
         let take = |kind| {
             let request = AllocRequest {
                 cpu: machine.cpu().id(),

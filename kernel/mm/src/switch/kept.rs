@@ -17,9 +17,6 @@ pub enum AccountScheme {
     Digits,
     /// The ownership word.
     Unified,
-    /// A student's.
-    #[cfg(feature = "lab-owner")]
-    Lab,
 }
 
 /// The account as it is kept: the scheme and what is counted beside it, in one word, so that it is
@@ -33,8 +30,6 @@ impl Kept {
 
     const COUNTED: u32 = 1 << 8;
     const IN_SECTION: u32 = 1 << 9;
-    #[cfg(feature = "lab-owner")]
-    const LAB: u32 = 6;
 
     /// The scheme.
     #[inline]
@@ -45,8 +40,6 @@ impl Kept {
             2 => AccountScheme::TwoSlot,
             3 => AccountScheme::FirstOwner,
             4 => AccountScheme::Digits,
-            #[cfg(feature = "lab-owner")]
-            6 => AccountScheme::Lab,
             _ => AccountScheme::Unified,
         }
     }
@@ -63,10 +56,6 @@ impl Kept {
 
     /// From the numbers of the switches.
     pub(super) fn of(get: impl Fn(Switch) -> u32) -> Kept {
-        #[cfg(feature = "lab-owner")]
-        if get(Switch::Lab) == super::Lab::OWNER.0 {
-            return Kept(Kept::LAB);
-        }
         let (scheme, counts) = (get(Switch::Account), get(Switch::PageCounts));
         let bits = [
             (scheme == 0 || counts != 0, Kept::COUNTED),

@@ -7,12 +7,8 @@ pub use kept::{AccountScheme, Kept, page_counts};
 pub use switches::Switch;
 
 use crate::arch::Level;
-#[cfg(feature = "lab-buddy")]
-use crate::sync::AtomicBool;
 use crate::sync::{AtomicU32, Ordering};
 use ::own::{Batching, MmId};
-#[cfg(feature = "lab-buddy")]
-use alloc::sync::Arc;
 
 /// [`Switch::Fork`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,26 +21,6 @@ pub enum ForkBy {
     Share,
 }
 
-/// A lab that is built in: the number of its word.
-#[cfg(feature = "lab")]
-#[derive(Clone, Copy)]
-pub(crate) struct Lab(u32);
-
-#[cfg(feature = "lab")]
-impl Lab {
-    /// Lab 2.
-    #[cfg(feature = "lab-buddy")]
-    const BUDDY: Lab = Lab::named("buddy");
-    /// Lab 6.
-    #[cfg(feature = "lab-owner")]
-    const OWNER: Lab = Lab::named("owner");
-
-    /// The lab of this name.
-    pub const fn named(word: &str) -> Lab {
-        Lab(Switch::Lab.place(word))
-    }
-}
-
 /// The switches of one memory manager.
 pub struct Switches {
     numbers: [AtomicU32; switches::COUNT],
@@ -54,9 +30,6 @@ pub struct Switches {
     slowly: AtomicU32,
     /// [`Switches::by_page`], as the numbers have it: bit 0 references, bit 1 mappings.
     singly: AtomicU32,
-    /// [`Switches::lab`] of lab 2, for what has no switches.
-    #[cfg(feature = "lab-buddy")]
-    pub(crate) in_lab: Arc<AtomicBool>,
 }
 
 impl Default for Switches {
@@ -68,17 +41,11 @@ impl Default for Switches {
             kept: AtomicU32::new(Kept::of(Switch::initial).0),
             slowly: AtomicU32::new(0),
             singly: AtomicU32::new(0),
-            #[cfg(feature = "lab-buddy")]
-            in_lab: Arc::default(),
         }
     }
 }
 
 impl Switches {
-    /// How many address spaces have numbers of their own in lab 6; the next one is for all others.
-    #[cfg(feature = "lab-owner")]
-    pub(crate) const LAB_IDS: u16 = 254;
-
     /// The number of a switch's word.
     #[inline]
     pub fn get(&self, switch: Switch) -> u32 {
@@ -100,14 +67,6 @@ impl Switches {
         self.singly.store(singly, Ordering::Relaxed);
         let slowly = self.fork() == ForkBy::Pte || singly != 0;
         self.slowly.store(slowly.into(), Ordering::Relaxed);
-        #[cfg(feature = "lab-buddy")]
-        self.in_lab.store(self.lab(Lab::BUDDY), Ordering::Relaxed);
-    }
-    /// [`Switch::Lab`]: whether the code of this lab is in use.
-    #[cfg(feature = "lab")]
-    #[inline]
-    pub(crate) fn lab(&self, lab: Lab) -> bool {
-        self.get(Switch::Lab) == lab.0
     }
     /// [`Switch::Move`]: the level of the largest entries that mremap moves whole.
     #[inline]
@@ -157,10 +116,6 @@ impl Switches {
     /// [`Switch::Ids`].
     #[inline]
     pub fn unique_ids(&self) -> u16 {
-        #[cfg(feature = "lab-owner")]
-        if self.lab(Lab::OWNER) {
-            return Switches::LAB_IDS;
-        }
         match self.get(Switch::Ids) {
             0 => 1,
             _ => MmId::LAST,

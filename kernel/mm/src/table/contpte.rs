@@ -46,8 +46,6 @@
 //!   hardware, which is another right, and a TLB may answer from any of them for ever.
 
 mod bits;
-#[cfg(feature = "lab-contpte")]
-pub(super) mod lab;
 mod moved;
 mod range;
 mod validate;
@@ -112,11 +110,6 @@ pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
 /// The first of a block's entries, which `leaf` reads, if the block is foldable and not folded.
 #[inline(always)]
 fn complete<M: Machine>(mm: &Mm<M>, leaf: impl Fn(usize) -> Option<Present>) -> Option<Present> {
-    #[cfg(feature = "lab-contpte")]
-    if mm.switches().lab(lab::LAB) {
-        return lab::complete(mm, leaf);
-    }
-    // In handouts of lab 4: let _ = (mm, leaf, one_folio::<M>); None
     let (order, first) = (M::Pte::CONTIG_ORDER?, leaf(0)?);
     // Fast path: the tests that small folios fail come first, the folio's head last.
     if first.pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
@@ -134,7 +127,6 @@ fn complete<M: Machine>(mm: &Mm<M>, leaf: impl Fn(usize) -> Option<Present>) -> 
     };
     let last = span::<M>() - 1;
     (follows(last) && (1..last).all(follows)).then_some(first)
-    // End of lab 4.
 }
 
 impl<M: Machine> PteTable<'_, M> {
@@ -145,14 +137,6 @@ impl<M: Machine> PteTable<'_, M> {
         if !folded::<M>(attrs) {
             return attrs;
         }
-        #[cfg(feature = "lab-contpte")]
-        if self.mm.switches().lab(lab::LAB) {
-            let first = block::<M>(index).start;
-            let used = lab::used(self.mm, |i| self.present(first + i));
-            return (attrs - Attrs::CONTIG - USED) | used;
-        }
-        // In handouts of lab 4: let _ = index;
-        // In handouts of lab 4: attrs - Attrs::CONTIG
         let mut all = attrs - Attrs::CONTIG;
         let mut entries = block::<M>(index);
         if mutant::on(Mutant::ReadAllButLast) {
@@ -167,7 +151,6 @@ impl<M: Machine> PteTable<'_, M> {
             }
         }
         all
-        // End of lab 4.
     }
 
     /// The entry at `index`, or the folded block that begins there, up to `end`.
@@ -183,7 +166,6 @@ impl<M: Machine> PteTable<'_, M> {
     /// Spreads ACCESSED and DIRTY over the entries of a former block, which no CPU walks.
     #[inline]
     pub fn share_use(self, entries: Range<usize>) {
-        // In handouts of lab 4: let _ = entries;
         if entries.len() == 1 || mutant::on(Mutant::ReadOne) {
             return;
         }
@@ -191,7 +173,6 @@ impl<M: Machine> PteTable<'_, M> {
         let used = entries.clone().filter_map(use_of).collect();
         let written = entries.map(|index| u64::from(self.add(index, used))).sum();
         self.mm.count(Event::EntryWrites, written);
-        // End of lab 4.
     }
 }
 
@@ -206,12 +187,6 @@ pub(super) fn attrs_for_run<M: Machine>(
     pfn: Pfn,
     n: usize,
 ) -> Range<usize> {
-    #[cfg(feature = "lab-contpte")]
-    if mm.switches().lab(lab::LAB) {
-        // [`Entries::fold`] comes later.
-        return 0..0;
-    }
-    // In handouts of lab 4: let _ = (mm, va, pfn, n); 0..0
     let span = span::<M>();
     if M::Pte::CONTIG_ORDER.is_none() || n < span || !mm.switches().contpte() {
         return 0..0;
@@ -223,7 +198,6 @@ pub(super) fn attrs_for_run<M: Machine>(
     let first = (span - at) & (span - 1);
     let end = n.saturating_sub(first) / span * span + first;
     first..end
-    // End of lab 4.
 }
 
 /// Whether a folio of this order may have folded blocks: a block lies in one folio.
@@ -271,11 +245,6 @@ impl<M: Machine> Entries<'_, '_, M> {
 
     /// Rewrites the 16 entries of a complete block with CONTIG as in `contig`: break, flush, make.
     fn remake(&mut self, va: VirtAddr, contig: Attrs) {
-        #[cfg(feature = "lab-contpte")]
-        if self.table.mm.switches().lab(lab::LAB) {
-            return lab::remake(self, va, contig);
-        }
-        // In handouts of lab 4: let _ = (va, contig, broken, forgotten, frames::<M>);
         use crate::arch::PhysMem;
         let (table, entries) = (self.table, block::<M>(Level::Pte.index(va)));
         let first = table.present(entries.start);
@@ -300,7 +269,6 @@ impl<M: Machine> Entries<'_, '_, M> {
         let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;
         table.write_run(entries.start, entries.len(), first.pfn, attrs);
         table.mm.count(Event::EntryWrites, 2 * span::<M>() as u64);
-        // End of lab 4.
     }
 }
 

@@ -14,9 +14,6 @@
 //! A shared table is unshared before its entries are frozen one by one; moved whole it stays
 //! shared, as its contents do not depend on its address.
 
-// In handouts of lab 7: course/labs/07-mremap/instead/moving.rs
-#[cfg(feature = "lab-mremap")]
-mod lab;
 mod write;
 
 use super::edit::Edit;
@@ -39,10 +36,6 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         to: VirtAddr,
         all_whole: bool,
     ) -> Result<(), OutOfMemory> {
-        #[cfg(feature = "lab-mremap")]
-        if !all_whole && self.mm().switches().lab(lab::LAB) {
-            return lab::move_range(self, from, to);
-        }
         let largest = match all_whole {
             true => Level::Pud,
             false => self.mm().switches().move_level(),
@@ -255,4 +248,3 @@ impl Plan {
         (self.to.align_down(level.bytes())..=last.align_down(level.bytes())).contains(&start)
     }
 }
-// End of lab 7.

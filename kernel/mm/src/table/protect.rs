@@ -64,12 +64,6 @@ impl<M: Machine> Edit<'_, '_, M> {
 impl<M: Machine> Entries<'_, '_, M> {
     fn protect(&mut self, part: VirtRange, rights: Rights) {
         self.unfold_ends(part);
-        #[cfg(feature = "lab-contpte")]
-        if self.table.mm.switches().lab(super::contpte::lab::LAB)
-            && rights.base.contains(Attrs::NO_ACCESS)
-        {
-            self.unfold_range(part);
-        }
         let (table, gather) = (self.table, &mut *self.gather);
         let mut written = 0;
         let mut set = Setter::new(table);

@@ -7,8 +7,6 @@
 pub mod boot;
 pub mod controls;
 pub mod khugepaged;
-#[cfg(feature = "lab-order")]
-pub(crate) mod lab;
 pub mod permit;
 pub mod policy;
 pub mod shmem;

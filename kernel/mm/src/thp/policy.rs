@@ -105,7 +105,6 @@ pub fn fitting(vma: VirtRange, orders: Orders) -> Orders {
 /// none does. The PMD order also wants the PMD entry itself.
 #[inline]
 pub fn order(facts: &Facts) -> Order {
-    // In handouts of lab 1: course/labs/01-order/instead/smallest.rs
     let mut left = facts.orders;
     while let Some(order) = left.largest() {
         let range = block(facts.va.align_down(PAGE_SIZE), order);
@@ -116,5 +115,4 @@ pub fn order(facts: &Facts) -> Order {
         left = left.below(order);
     }
     Order(0)
-    // End of lab 1.
 }

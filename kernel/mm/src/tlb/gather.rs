@@ -2,8 +2,6 @@
 //! reuse.
 
 mod grants;
-#[cfg(feature = "lab-gather")]
-mod lab;
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
@@ -77,8 +75,6 @@ pub struct Gather<'a, M: Machine> {
     shared_entry: bool,
     /// Folios and page tables, with the references to drop.
     pub(super) frames: ArrayVec<Gone, BATCH>,
-    #[cfg(feature = "lab-gather")]
-    student: lab::Student,
 }
 
 impl<'a, M: Machine> Gather<'a, M> {
@@ -97,8 +93,6 @@ impl<'a, M: Machine> Gather<'a, M> {
             tables: false,
             shared_entry: false,
             frames: ArrayVec::new(),
-            #[cfg(feature = "lab-gather")]
-            student: lab::Student::of(mm),
         }
     }
     /// For a space that no CPU has loaded, and whose tag is flushed before its reuse.
@@ -124,10 +118,6 @@ impl<'a, M: Machine> Gather<'a, M> {
     pub fn changed_range(&mut self, va: VirtAddr, len: u64, level: Level) {
         if mutant::on(Mutant::NoFlush) {
             return;
-        }
-        #[cfg(feature = "lab-gather")]
-        if self.in_lab() {
-            return self.changed_in_lab(va, len, level);
         }
         let len = if mutant::on(Mutant::FlushFirstPage) {
             PAGE_SIZE
@@ -239,28 +229,16 @@ impl<'a, M: Machine> Gather<'a, M> {
     /// Holds references until the flush, and flushes first if full.
     #[inline(always)]
     fn hold(&mut self, gone: Gone) {
-        #[cfg(feature = "lab-gather")]
-        if self.in_lab() {
-            return self.hold_in_lab(gone);
-        }
-        // In handouts of lab 8: self.frames.push(gone);
-        // In handouts of lab 8: self.flush();
         if self.frames.is_full() {
             self.flush();
         }
         self.frames.push(gone);
-        // End of lab 8.
     }
 
     /// Flushes, then frees. The gather is empty afterwards and reusable.
     pub fn flush(&mut self) {
-        #[cfg(feature = "lab-gather")]
-        if self.in_lab() {
-            return self.finish_in_lab();
-        }
         if self.live && self.start < self.end {
             self.mm.count(Event::FlushRange, 1);
-            // In handouts of lab 8: course/labs/08-gather/instead/flush.rs
             let range = VirtRange::new(self.start, self.end);
             let stride = if mutant::on(Mutant::FlushWideStride) {
                 Level::Pmd
@@ -272,7 +250,6 @@ impl<'a, M: Machine> Gather<'a, M> {
                 .machine()
                 .tlb()
                 .flush_range(self.id.asid, range, stride, tables);
-            // End of lab 8.
         }
         (self.start, self.end) = (VirtAddr(u64::MAX), VirtAddr(0));
         (self.stride, self.tables) = (Level::Pud, false);
@@ -293,10 +270,6 @@ impl<'a, M: Machine> Gather<'a, M> {
     /// Flushes, then frees. The last call.
     #[inline]
     pub fn finish(&mut self) {
-        #[cfg(feature = "lab-gather")]
-        if self.in_lab() {
-            return self.finish_in_lab();
-        }
         if self.start < self.end || !self.frames.is_empty() {
             if self.grants_only {
                 return self.flush_widened();

@@ -211,34 +211,6 @@ play! {
     large_huge: 5, aarch64 of arch_aarch64;
 }
 
-/// Walks with the code of a lab.
-#[cfg(feature = "lab")]
-mod lab {
-    use super::*;
-
-    /// `LAB` names the lab where several are built in; with `LAB_CASES` there are so many of each
-    /// kind.
-    fn walks<F: PteFormat>() {
-        let lab = std::env::var("LAB").unwrap_or_else(|_| "on".to_owned());
-        let words = format!("lab={lab}");
-        let cases = seeds::number("LAB_CASES").map(|cases| cases as u32);
-        seeds::each(0x52, |seed| {
-            for walk in &WALKS[..2] {
-                let cases = cases.unwrap_or(walk.cases);
-                Walk { cases, ..*walk }.play::<F>(seed, &words);
-            }
-        });
-    }
-    #[test]
-    fn x86_64() {
-        walks::<arch_x86_64::pte::Format>();
-    }
-    #[test]
-    fn aarch64() {
-        walks::<arch_aarch64::pte::Format>();
-    }
-}
-
 /// Which lines of settings are tried in pairs.
 #[derive(Clone, Copy)]
 enum Lines {

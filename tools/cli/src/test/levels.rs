@@ -121,6 +121,17 @@ pub const ROWS: &[Row] = &[
         &["course/src/lab"],
         "others' code that gets out of its sandbox",
     ),
+    read(
+        "host.labs.seams",
+        Default,
+        &[
+            "course/labs",
+            "course/src/lab",
+            "kernel/mm",
+            "kernel/switches",
+        ],
+        "a seam of a lab that does not fit the memory manager any longer",
+    ),
     row("host.labs.*", Default, "a lab whose skeleton gets points"),
     row(
         "host.selftests.*",

@@ -31,16 +31,6 @@ impl<M: Machine> PteTable<'_, M> {
             self.mm.count(Event::ContpteFold, folds.sum());
         }
     }
-
-    /// Unfolds the blocks that the ends of `part` cut, which are hidden.
-    #[cfg(feature = "lab-mremap")]
-    pub fn unfold_cut(self, part: VirtRange) {
-        let (table, frozen) = (self, true);
-        let moving = Moving { table, frozen };
-        super::range::at_ends::<M>(part, |va| {
-            moving.unfold(super::block::<M>(self.index(va)).start);
-        });
-    }
 }
 
 /// The first indices of the whole blocks among entries of which the first translates `va`.
@@ -91,14 +81,8 @@ impl<M: Machine> Moving<'_, M> {
 
     /// `attrs` with the block's ACCESSED and DIRTY.
     fn used(&self, start: usize, attrs: Attrs) -> Attrs {
-        #[cfg(feature = "lab-contpte")]
-        if self.table.mm.switches().lab(super::lab::LAB) {
-            return attrs | super::lab::used(self.table.mm, |i| self.leaf(start + i));
-        }
-        // In handouts of lab 4: let _ = (start, USED); attrs
         let each = (start..start + span::<M>()).filter_map(|index| self.leaf(index));
         each.fold(attrs, |sum, leaf| sum | leaf.attrs & USED)
-        // End of lab 4.
     }
 
     fn write(&self, start: usize, pfn: Pfn, attrs: Attrs) {

@@ -38,10 +38,6 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         part: VirtRange,
         done: &mut Done,
     ) -> Result<(), OutOfMemory> {
-        #[cfg(feature = "lab-fork")]
-        if self.mm.switches().lab(super::lab::LAB) {
-            return self.entries_in_lab(&account, tables, part, done);
-        }
         let (mm, mem) = (self.mm, self.mm.machine().mem());
         let frame = tables.from;
         let span = PteTable::new(mm, frame).indices(part);
@@ -215,7 +211,6 @@ impl<'a, M: Machine> Pair<'a, M> {
     /// its page.
     #[inline]
     fn expected(&self, piece: &Piece, folio: &Block, end: usize) -> usize {
-        // In handouts of lab 5: let _ = (piece, folio, end); 1
         let most = folio.pages_from(piece.first).min(end - piece.index);
         let maps = |page: usize| {
             let raw = self.mem().load(self.from, piece.index + page);
@@ -226,7 +221,6 @@ impl<'a, M: Machine> Pair<'a, M> {
         } else {
             (1..most).find(|page| !maps(*page)).unwrap_or(most)
         }
-        // End of lab 5.
     }
 
     /// Copies one entry without WRITE and clears WRITE in the parent; returns the parent's writes.

@@ -5,8 +5,6 @@
 //! of pages. Blocks that a range cuts are unfolded first; the others stay folded on both sides.
 
 mod entries;
-#[cfg(feature = "lab-fork")]
-mod lab;
 
 use super::edit::Entries;
 use super::node::{Node, Present, PteTable};

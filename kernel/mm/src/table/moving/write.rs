@@ -1,6 +1,5 @@
 //! The last step of a move: writes unreachable entries at their new address.
 
-// In handouts of lab 7: // Nothing is left of it.
 use super::super::edit::Edit;
 use super::super::node::Node;
 use super::{Part, Plan};
@@ -69,4 +68,3 @@ impl Plan {
         left_empty
     }
 }
-// End of lab 7.

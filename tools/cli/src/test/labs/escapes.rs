@@ -20,10 +20,12 @@ const TRIED: [(&str, &str); 9] = [
 ];
 
 /// The same for a build, which has more.
-const IN_BUILDS: [(&str, &str); 3] = [
+const IN_BUILDS: [(&str, &str); 5] = [
     ("reads a file of the system", "read -r _ </etc/passwd"),
     ("reads a temporary file", "read -r _ <$SECRET"),
     ("writes to the checkout", "echo >$SOURCE"),
+    ("writes to the copy of it", "echo >$COPY"),
+    ("writes what others build", "echo >$FILE"),
 ];
 
 /// Tries them.
@@ -39,10 +41,12 @@ pub fn run() -> Result<Outcome> {
     let port = listener.local_addr()?.port();
     let file = Temporary::within(&workspace::target(), "written");
     let source = Temporary::within(workspace::root(), "written");
+    let copy = Temporary::within(&lab::copy()?, "written");
     let bash = |line: &str| {
         let mut bash = Command::new("bash");
         bash.args(["-c", line]).env("ROOT", workspace::root());
         bash.env("FILE", file.path()).env("SOURCE", source.path());
+        bash.env("COPY", copy.path());
         bash.env("SECRET", secret.path())
             .env("PORT", port.to_string());
         bash.env("PARENT", std::process::id().to_string());

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 use tools::host::arch::Arch;
 use tools::host::outcome::Outcome;
-use tools::host::workspace::{self, Temporary};
+use tools::host::workspace::Temporary;
 use tools::machine::build;
 use tools::machine::console;
 use tools::machine::guest::End;
@@ -33,6 +33,7 @@ const APART: [u32; 2] = [4, 6];
 /// The cases that need no machine.
 pub fn run_on_host(job: &Job<'_>) {
     job.case("host.labs.sandbox".to_owned(), escapes::run);
+    job.case("host.labs.seams".to_owned(), || of_answers(&LABS[0], seams));
     for lab in LABS {
         let name = |case| format!("host.labs.{}.{case}", lab.number);
         job.case(name("skeleton"), || of_answers(lab, || skeleton(lab)));
@@ -134,16 +135,33 @@ fn broken(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
+/// The copy with all seams is as formatted as the source, and clippy finds as little in it.
+fn seams() -> Result<()> {
+    let crates = ["mm", "switches", "arch-sim"].map(|name| format!("--package={name}"));
+    cargo(lab::cargo()?.args(["fmt", "--check"]).args(crates))?;
+    let features = LABS.iter().map(|lab| format!("lab-{}", lab.feature));
+    clippy(&Vec::from_iter(features).join(","))
+}
+
 /// The memory manager compiles with this lab and no other, as for a student.
 fn alone(lab: &Lab) -> Result<()> {
-    let feature = format!("--features=lab-{}", lab.feature);
-    let mut check = Command::new("cargo");
-    check.current_dir(workspace::root());
-    check.args(["check", "--quiet", "--package=mm", &feature]);
-    check.env("LAB_FROM", ANSWER);
-    let output = check.output().context("cannot start cargo")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && errors.is_empty(), "{errors}");
+    clippy(&format!("lab-{}", lab.feature))
+}
+
+/// Nothing is said of the memory manager with the answers of labs.
+fn clippy(features: &str) -> Result<()> {
+    let mut clippy = lab::cargo()?;
+    clippy.args(["clippy", "--quiet", "--package=mm", "--no-deps"]);
+    clippy.args(["--features", features, "--", "-Dwarnings"]);
+    cargo(clippy.env("LAB_FROM", ANSWER))
+}
+
+/// Runs a command that has nothing to say.
+fn cargo(command: &mut Command) -> Result<()> {
+    let output = command.output().context("cannot start cargo")?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    ensure!(output.status.success() && said.is_empty(), "{said}");
     Ok(())
 }
 

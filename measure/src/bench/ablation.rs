@@ -173,12 +173,7 @@ fn render(arch: Arch, kb: u32, rows: &[(&str, &str, Cells)]) -> String {
 }
 
 fn figure(cells: &Cells, op: &str, kb: u32) -> String {
-    let key = Key {
-        op: op.to_owned(),
-        kb: kb.into(),
-        vmas: 0,
-    };
-    match cells.get(&key) {
+    match cells.get(&Key::new(op, kb.into())) {
         Some(cell) => {
             let atomics = cell.counter("account_atomics") as f64;
             let pages = cell.counter("pages").max(1) as f64;
@@ -196,16 +191,11 @@ mod tests {
 
     #[test]
     fn a_row_for_each_setting() {
-        let key = Key {
-            op: "fork".to_owned(),
-            kb: 64,
-            vmas: 0,
-        };
         let cell = Cell {
             figure: 12.34,
             line: json!({"pages": 16384, "account_atomics": 1024}),
         };
-        let cells: Cells = [(key, cell)].into();
+        let cells: Cells = [(Key::new("fork", 64), cell)].into();
         let text = render(
             Arch::X86_64,
             64,

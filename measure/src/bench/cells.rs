@@ -3,6 +3,9 @@ use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// What stands before how the machine ended, below its console.
+pub const ENDED: &str = "ended with ";
+
 /// Which cell: operation, folio size in kB, and the number of VMAs where that is the question (else
 /// 0).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,8 +18,19 @@ pub struct Key {
     pub vmas: u64,
 }
 
+impl Key {
+    /// Where neither VMAs nor threads are the question.
+    pub fn new(op: &str, kb: u64) -> Key {
+        Key {
+            op: op.to_owned(),
+            kb,
+            vmas: 0,
+        }
+    }
+}
+
 /// One measured cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Guest instructions per 4 KiB page, or for the whole call.
     pub figure: f64,
@@ -67,14 +81,14 @@ pub fn parse(console: &str) -> Result<Cells> {
     Ok(cells)
 }
 
-/// Whether the kernel of this console has controls for each folio size; a Quire, or a program that
-/// does not print it, counts as having them.
-pub fn has_size_controls(console: &str) -> bool {
-    let lines = console.lines().filter(|line| line.starts_with('{'));
-    let begin = lines
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .find(|line| line["begin"] == true);
-    begin.is_none_or(|begin| begin["size_controls"] != false)
+/// The table that the program of this console printed behind its last line, if it has one.
+pub fn table(console: &str) -> Option<String> {
+    let (_, rest) = console.split_once("\n{\"done\"")?;
+    let (_, rest) = rest.split_once("\n\n")?;
+    let ends = |line: &str| line.is_empty() || line.starts_with(ENDED);
+    let lines = rest.lines().take_while(|line| !ends(line));
+    let table: String = lines.map(|line| format!("{line}\n")).collect();
+    (!table.is_empty()).then_some(table)
 }
 
 /// Which cell a line is of, and its figure.
@@ -103,21 +117,19 @@ mod tests {
              {{\"op\":\"mremap\",\"folio_kb\":4,\"whole\":38}}\n{{\"skipped\":16}}\n{{\"done\":true,\"cells\":2}}\n"
         );
         let cells = parse(&text).unwrap();
-        let key = Key {
-            op: "fault".to_owned(),
-            kb: 64,
-            vmas: 0,
-        };
+        let key = Key::new("fault", 64);
         assert_eq!((cells.len(), cells[&key].figure), (2, 12.5));
         assert_eq!(cells[&key].counter("pgfault"), 7);
         assert_eq!(cells[&key].counter("entry_writes"), 0);
     }
 
     #[test]
-    fn kernels_without_controls_per_size() {
-        let of = |value: &str| format!("boot\n{{\"begin\":true,\"size_controls\":{value}}}\n");
-        assert!(has_size_controls(&of("true")) && has_size_controls(BEGIN));
-        assert!(!has_size_controls(&of("false")));
+    fn a_table_behind_the_last_line() {
+        let rows = "one event\n   4 kB  1\n";
+        let done = format!("{BEGIN}{{\"done\":true,\"cells\":1}}\n");
+        let of = |rows: &str| table(&format!("{done}{rows}\n{ENDED}Status(0)"));
+        assert_eq!(of(&format!("\n{rows}")), Some(rows.to_owned()));
+        assert_eq!(of(""), None);
     }
 
     #[test]

@@ -1,12 +1,23 @@
-//! A column of the tables: the figures of one run.
+//! A column of a table: what one run measured.
 use super::cells::Cells;
 
-/// One run and its name.
+/// One run.
+#[derive(Default)]
 pub struct Column {
     /// Its heading.
     pub label: String,
-    /// Whether Linux ran.
-    pub linux: bool,
     /// Its cells.
     pub cells: Cells,
+    /// The tables that programs beside the bench printed.
+    pub tables: Vec<String>,
+}
+
+impl Column {
+    /// A run of which nothing is known yet.
+    pub fn of(label: &str) -> Column {
+        Column {
+            label: label.to_owned(),
+            ..Column::default()
+        }
+    }
 }

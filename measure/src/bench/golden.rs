@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tools::args::BenchArgs;
 use tools::host::arch::Arch;
 use tools::host::workspace;
@@ -23,7 +23,7 @@ pub const SIZES: [u32; 3] = [4, 64, 2048];
 const SLACK: f64 = 0.01;
 
 /// Counts by operation and size.
-type Golden = BTreeMap<(String, u64), f64>;
+pub type Counts = BTreeMap<(String, u64), f64>;
 
 /// Measures the cells and compares them, or keeps them as the golden ones; returns the exit
 /// status.
@@ -37,7 +37,7 @@ pub fn run(args: &BenchArgs) -> Result<u8> {
     for &arch in args.machines.arch.arches() {
         let built = build::build(arch, false)?;
         let cells = measure(arch, &built, &ops, &sizes)?;
-        let mut golden = read(arch)?;
+        let mut golden = read(&file(arch))?;
         if args.bless {
             golden.extend(figures(&cells));
             write(arch, &golden)?;
@@ -97,10 +97,10 @@ pub fn measure<S: AsRef<str>>(
 
 /// A line for each cell that is too far from its golden count, or has none.
 pub fn differing(arch: Arch, cells: &Cells) -> Result<Vec<String>> {
-    Ok(compare(&read(arch)?, cells))
+    Ok(compare(&read(&file(arch))?, cells))
 }
 
-fn compare(golden: &Golden, cells: &Cells) -> Vec<String> {
+fn compare(golden: &Counts, cells: &Cells) -> Vec<String> {
     let line = |(key, figure): ((String, u64), f64)| {
         let name = format!("  {} {} kB: {figure:.2}", key.0, key.1);
         let Some(golden) = golden.get(&key) else {
@@ -125,13 +125,17 @@ fn file(arch: Arch) -> PathBuf {
     workspace::root().join(format!("measure/golden/bench-{arch}.txt"))
 }
 
-/// The golden counts of a machine; none where there is no file yet.
-fn read(arch: Arch) -> Result<Golden> {
-    let path = file(arch);
+/// What Linux costs on a machine, as docs/linux-baseline.md says that it was measured.
+pub fn linux(arch: Arch) -> Result<Counts> {
+    read(&workspace::root().join(format!("measure/golden/linux-{arch}.txt")))
+}
+
+/// The counts of a file; none where there is none yet.
+fn read(path: &Path) -> Result<Counts> {
     if !path.exists() {
-        return Ok(Golden::new());
+        return Ok(Counts::new());
     }
-    let text = fs::read_to_string(&path)?;
+    let text = fs::read_to_string(path)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| entry(line).with_context(|| format!("{}: {line}", path.display())))
@@ -147,7 +151,7 @@ fn entry(line: &str) -> Option<((String, u64), f64)> {
     Some(((op.to_owned(), kb.parse().ok()?), figure.parse().ok()?))
 }
 
-fn write(arch: Arch, golden: &Golden) -> Result<()> {
+fn write(arch: Arch, golden: &Counts) -> Result<()> {
     let mut text = String::from(
         "# Guest instructions per page, of mremap for the call: operation, folio size in kB, count.\n\
          # Written by ./run.sh bench --bless, read by ./run.sh bench --check.\n",
@@ -163,28 +167,32 @@ fn write(arch: Arch, golden: &Golden) -> Result<()> {
 mod tests {
     use super::*;
     use crate::bench::cells::Cell;
+    use crate::bench::plan;
     use serde_json::Value;
 
     #[test]
     fn each_machine_has_all_of_them() {
         for arch in Arch::ALL {
-            let golden = read(arch).unwrap();
+            let golden = read(&file(arch)).unwrap();
             assert_eq!(golden.len(), BASELINE.len() * SIZES.len(), "{arch}");
-            assert!(golden.values().all(|figure| *figure > 0.0));
+            let linux = linux(arch).unwrap();
+            let all = BASELINE.len() * plan::SIZES.len();
+            assert_eq!(linux.len(), all, "{arch}");
+            assert!(
+                golden
+                    .values()
+                    .chain(linux.values())
+                    .all(|figure| *figure > 0.0)
+            );
         }
     }
 
     #[test]
     fn a_hundredth_more_or_less() {
-        let golden = Golden::from([(("fork".to_owned(), 4), 100.0)]);
+        let golden = Counts::from([(("fork".to_owned(), 4), 100.0)]);
         let cells = |op: &str, figure| {
-            let key = Key {
-                op: op.to_owned(),
-                kb: 4,
-                vmas: 0,
-            };
             let line = Value::Null;
-            Cells::from([(key, Cell { figure, line })])
+            Cells::from([(Key::new(op, 4), Cell { figure, line })])
         };
         for same in [99.1, 100.0, 100.9] {
             assert!(compare(&golden, &cells("fork", same)).is_empty());

@@ -1,40 +1,31 @@
 //! Geometric means over the cells of a run: of its ratio to Linux, and to the floor.
-use super::baseline;
 use super::cells::Key;
 use super::column::Column;
 use super::floor;
+use super::golden::Counts;
 use super::plan::BASELINE;
-use std::fmt::Write;
 use tools::host::arch::Arch;
 
-/// A line with the means of the first run of Quire over the operations of the baseline; empty for
-/// other operations. Linux in the same run goes before the baseline.
-pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> String {
-    let Some(ours) = columns.iter().find(|column| !column.linux) else {
-        return String::new();
-    };
-    let here = columns.iter().find(|column| column.linux);
-    let (mut linux, mut least) = (Mean::default(), Mean::default());
-    let cells = ours.cells.iter().filter(|(key, _)| is_counted(key));
-    for (key, cell) in cells {
-        let measured = here.and_then(|here| Some(here.cells.get(key)?.figure));
-        let there = baseline.get(&(key.op.clone(), key.kb)).copied();
-        if let Some(there) = measured.or(there) {
+/// A line with the means of the first run over the operations of the baseline; empty for other
+/// operations.
+pub fn render(arch: Arch, baseline: &Counts, columns: &[Column]) -> String {
+    let (mut linux, mut least, mut cells) = (Mean::default(), Mean::default(), 0);
+    let ours = columns.iter().take(1).flat_map(|column| &column.cells);
+    for (key, cell) in ours.filter(|(key, _)| is_counted(key)) {
+        cells += 1;
+        if let Some(there) = baseline.get(&(key.op.clone(), key.kb)) {
             linux.add(cell.figure / there);
         }
         if let Some(floor) = floor::floor(arch, key) {
             least.add(cell.figure / floor);
         }
     }
-    let mut text = String::new();
-    if let (Some(linux), Some(least)) = (linux.get(), least.get()) {
-        let _ = writeln!(
-            text,
-            "geometric mean of {} cells: {linux:.3} of Linux, {least:.2} times the floor",
-            ours.cells.keys().filter(|key| is_counted(key)).count()
-        );
+    match (linux.get(), least.get()) {
+        (Some(linux), Some(least)) => format!(
+            "geometric mean of {cells} cells: {linux:.3} of Linux, {least:.2} times the floor\n"
+        ),
+        _ => String::new(),
     }
-    text
 }
 
 fn is_counted(key: &Key) -> bool {
@@ -67,26 +58,15 @@ mod tests {
 
     #[test]
     fn of_the_baselines_operations_only() {
-        let key = |op: &str, kb| Key {
-            op: op.to_owned(),
-            kb,
-            vmas: 0,
+        let column = |cells: &[(&str, f64)]| {
+            let mut column = Column::of("Quire");
+            for (op, figure) in cells {
+                let (figure, line) = (*figure, Value::Null);
+                column.cells.insert(Key::new(op, 4), Cell { figure, line });
+            }
+            column
         };
-        let column = |cells: &[(&str, f64)]| Column {
-            label: "Quire".to_owned(),
-            linux: false,
-            cells: cells
-                .iter()
-                .map(|(op, figure)| {
-                    let cell = Cell {
-                        figure: *figure,
-                        line: Value::Null,
-                    };
-                    (key(op, 4), cell)
-                })
-                .collect(),
-        };
-        let baseline = baseline::Table::from([
+        let baseline = Counts::from([
             (("munmap".to_owned(), 4), 800.0),
             (("dontneed".to_owned(), 4), 3200.0),
         ]);

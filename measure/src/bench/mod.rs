@@ -1,16 +1,13 @@
 //! `./run.sh bench`: what memory operations cost on Quire, in guest instructions, beside what they
 //! cost on Linux.
 mod ablation;
-mod baseline;
 pub mod cells;
 mod column;
 pub mod floor;
 pub mod golden;
-mod latency;
 mod means;
 mod moves;
 pub mod plan;
-mod snapshot;
 mod table;
 mod target;
 
@@ -23,10 +20,9 @@ use std::time::Duration;
 use tools::args::BenchArgs;
 use tools::host::arch::Arch;
 use tools::host::errors::UsageError;
-use tools::host::{install, workspace};
+use tools::host::{install, words, workspace};
 use tools::machine::build::{self, Built};
 use tools::machine::console;
-use tools::machine::linux::{self, Kernel};
 use tools::machine::qemu::Machine;
 
 pub use ablation::stage;
@@ -45,19 +41,12 @@ const TOUCH_SIZES: [u32; 2] = [64, 2048];
 /// Measures and prints; the exit status is 0 when everything ran and no target was missed.
 pub fn bench(args: &BenchArgs) -> Result<u8> {
     let arches = args.machines.arch.arches();
-    if args.linux.is_some() && arches.len() != 1 {
-        return Err(UsageError("--linux goes with one --arch".to_owned()).into());
-    }
     plan::check(&args.op, &args.size)?;
     if args.check || args.bless {
         install::ensure_qemu(arches, args.install.no_install)?;
         return golden::run(args);
     }
     let settings = plan::settings(args.set.as_deref())?;
-    let image = match &args.linux {
-        Some(file) => linux::named(std::slice::from_ref(file), arches)?.pop(),
-        None => None,
-    };
     let json = args
         .json
         .as_deref()
@@ -74,11 +63,11 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
             lines += &cells;
             continue;
         }
-        let columns = columns(arch, &built, args, &settings, image.as_ref())?;
+        let columns = columns(arch, &built, args, &settings)?;
         for column in &columns {
             lines += &json_lines(arch, &column.label, None, &column.cells);
         }
-        let text = table::render(arch, &baseline::table(arch)?, &columns);
+        let text = table::render(arch, &golden::linux(arch)?, &columns);
         println!("{text}{}\n", table::summary(&text));
         missed += table::missed(&text);
     }
@@ -88,110 +77,66 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
     Ok(u8::from(missed > 0))
 }
 
-/// One run for each value of the switch, and one of Linux where asked for: that first, as it may
-/// refuse.
+/// One run for each value of the switch.
 fn columns(
     arch: Arch,
     built: &Built,
     args: &BenchArgs,
     settings: &[String],
-    image: Option<&Kernel>,
 ) -> Result<Vec<Column>> {
-    let linux = image.map(|image| on_linux(arch, args, image)).transpose()?;
     let mut columns = Vec::new();
     for words in settings {
         eprintln!("run.sh: measuring Quire on {arch} {words}");
         let label = if words.is_empty() { "Quire" } else { words };
-        columns.push(Column {
-            label: label.to_owned(),
-            linux: false,
-            cells: both_boots(args, |mem, program| {
-                let mut machine = of_quire(arch, built, mem, words, program);
-                machine.smp = args.smp;
-                parse(&boot_and_read(&machine)?)
-            })?,
-        });
+        let mut column = Column::of(label);
+        for (mem, program) in boots(args) {
+            let mut machine = of_quire(arch, built, mem, words, &program);
+            machine.smp = args.smp;
+            let text = boot_and_read(&machine)?;
+            column.cells.extend(parse(&text)?);
+            column.tables.extend(cells::table(&text));
+        }
+        columns.push(column);
     }
-    columns.extend(linux);
     if columns.iter().all(|column| column.cells.is_empty()) {
         bail!("none of these operations is measured at any of these sizes");
     }
     Ok(columns)
 }
 
-fn on_linux(arch: Arch, args: &BenchArgs, kernel: &Kernel) -> Result<Column> {
-    eprintln!("run.sh: measuring Linux on {arch}");
-    let boot = |mem: &str, program: &str| {
-        let mut machine = counted(arch, mem);
-        machine.smp = args.smp;
-        machine.image.clone_from(&kernel.image);
-        machine.initramfs = Some(workspace::images(arch).join("initramfs.cpio"));
-        machine.command_line = linux::words(arch, program);
-        let text = boot_and_read(&machine)?;
-        if !cells::has_size_controls(&text) {
-            bail!(
-                "{} has no controls per folio size (/sys/kernel/mm/transparent_hugepage/hugepages-*kB, \
-                 Linux 6.8 and later): its figures would be those of its one setting for all sizes",
-                kernel.origin
-            );
-        }
-        parse(&text)
-    };
-    Ok(Column {
-        label: "Linux".to_owned(),
-        linux: true,
-        cells: both_boots(args, boot)?,
-    })
-}
-
-/// The operations that were asked for, in a machine of 1 GiB, and the one that touches as much in
-/// another.
-fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> Result<Cells> {
-    let (large, small): (Vec<&str>, Vec<&str>) = args
+/// The programs that measure what was asked for, each with the memory of its machine: the
+/// operations in 1 GiB, those that touch as much in another one, and the programs beside the bench.
+fn boots(args: &BenchArgs) -> Vec<(&'static str, String)> {
+    let (beside, ops): (Vec<&str>, Vec<&str>) = args
         .op
         .iter()
         .map(String::as_str)
-        .filter(|op| !plan::PROGRAMS.contains(op))
-        .partition(|op| LARGE.contains(op));
-    let sizes = |sizes: &[u32]| -> String {
-        let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
-        format!(" --size {}", words.join(","))
+        .partition(|op| plan::PROGRAMS.contains(op));
+    let (large, small): (Vec<&str>, Vec<&str>) = ops.into_iter().partition(|op| LARGE.contains(op));
+    let size = |default: &[u32]| match (args.size.as_slice(), default) {
+        ([], []) => String::new(),
+        ([], sizes) | (sizes, _) => format!(" --size {}", words::list(sizes)),
     };
-    let mut program = "bench".to_owned();
-    if !small.is_empty() {
-        let _ = write!(program, " --op {}", small.join(","));
+    let mut boots = Vec::new();
+    if args.op.is_empty() {
+        boots.push(("1G", format!("bench{}", size(&[]))));
+    } else if !small.is_empty() {
+        boots.push(("1G", format!("bench --op {}{}", small.join(","), size(&[]))));
     }
-    if !args.size.is_empty() {
-        program += &sizes(&args.size);
-    }
-    let mut cells = Cells::new();
-    if args.op.is_empty() || !small.is_empty() {
-        cells.extend(boot("1G", &program)?);
-    }
-    let wanted: &[u32] = if args.size.is_empty() {
-        &TOUCH_SIZES
-    } else {
-        &args.size
-    };
     if args.op.is_empty() || !large.is_empty() {
-        let ops = if large.is_empty() {
-            TOUCH.to_owned()
-        } else {
-            large.join(",")
+        let ops = match large.as_slice() {
+            [] => TOUCH.to_owned(),
+            ops => ops.join(","),
         };
-        cells.extend(boot("2G", &format!("bench --op {ops}{}", sizes(wanted)))?);
+        boots.push(("2G", format!("bench --op {ops}{}", size(&TOUCH_SIZES))));
     }
-    for (mem, program) in moves::programs(&args.op) {
-        cells.extend(boot(mem, program)?);
-    }
-    let programs = [snapshot::program(&args.op), latency::program(&args.op)];
-    for (mem, mut program) in programs.into_iter().flatten() {
-        if !args.size.is_empty() {
-            program += &sizes(&args.size);
-        }
-        cells.extend(boot(mem, &program)?);
-    }
-    Ok(cells)
+    boots.extend(moves::programs(&args.op));
+    boots.extend(
+        beside
+            .iter()
+            .map(|program| ("1G", format!("{program}{}", size(&[])))),
+    );
+    boots
 }
 
 /// Runs the program on Quire, with these words on the kernel's command line.
@@ -240,7 +185,7 @@ pub fn counted(arch: Arch, mem: &str) -> Machine {
 /// Boots; the console, with how the machine ended as its last line.
 fn boot_and_read(machine: &Machine) -> Result<String> {
     let boot = console::watch_patiently(machine, LIMIT, SILENCE, |_| {})?;
-    Ok(format!("{}\nended with {:?}", boot.text, boot.end))
+    Ok(format!("{}\n{}{:?}", boot.text, cells::ENDED, boot.end))
 }
 
 fn parse(text: &str) -> Result<Cells> {
@@ -274,14 +219,9 @@ mod tests {
     #[test]
     fn what_needs_more_memory_gets_a_machine_of_its_own() {
         let boots = |line: &str| {
-            let args = options::<BenchArgs>(line);
-            let seen = std::cell::RefCell::new(Vec::new());
-            both_boots(&args, |mem, program| {
-                seen.borrow_mut().push(format!("{mem} {program}"));
-                Ok(Cells::new())
-            })
-            .unwrap();
-            seen.into_inner()
+            let boots = boots(&options::<BenchArgs>(line));
+            let line = |(mem, program): &(&str, String)| format!("{mem} {program}");
+            boots.iter().map(line).collect::<Vec<_>>()
         };
         assert_eq!(
             boots("run.sh bench"),

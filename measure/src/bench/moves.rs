@@ -1,28 +1,19 @@
 //! The cost of mremap by size and by the entries that move: the table of seed 003, and the pauses
 //! of `gcflip`.
-use super::cells::{Cells, Key};
+use super::cells::{Cell, Cells, Key};
 use super::column::Column;
 use std::fmt::Write;
 
 /// The operation that these programs belong to.
 const OP: &str = "mremap";
-/// Each with the memory that it needs, and what its lines begin with.
-const PROGRAMS: [(&str, &str, &str); 2] = [("6G", "moves", "move="), ("6G", "gcflip", "gcflip=")];
+/// Each with the memory that it needs.
+const PROGRAMS: [(&str, &str); 2] = [("6G", "moves"), ("6G", "gcflip")];
 
 /// The programs to run, with the memory of their machines, when these operations were asked for.
-pub fn programs(ops: &[String]) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn programs(ops: &[String]) -> impl Iterator<Item = (&'static str, String)> {
     let wanted = ops.iter().any(|op| op == OP);
-    PROGRAMS
-        .into_iter()
-        .filter(move |_| wanted)
-        .map(|(mem, program, _)| (mem, program))
-}
-
-/// Whether a line of another program than these.
-pub fn is_other(key: &Key) -> bool {
-    PROGRAMS
-        .iter()
-        .all(|(_, _, prefix)| !key.op.starts_with(prefix))
+    let chosen = PROGRAMS.into_iter().filter(move |_| wanted);
+    chosen.map(|(mem, program)| (mem, program.to_owned()))
 }
 
 /// The settings of the switch.
@@ -59,9 +50,8 @@ pub fn render(columns: &[Column]) -> String {
     text
 }
 
-fn figure<'a>(cells: &'a Cells, op: &str, kb: u64) -> Option<&'a super::cells::Cell> {
-    let (op, vmas) = (op.to_owned(), 0);
-    cells.get(&Key { op, kb, vmas })
+fn figure<'a>(cells: &'a Cells, op: &str, kb: u64) -> Option<&'a Cell> {
+    cells.get(&Key::new(op, kb))
 }
 
 /// The sizes in MiB of the lines that begin so.
@@ -121,9 +111,7 @@ fn row(column: &Column, kb: u64, mib: u64) -> String {
         }
     }
     for (level, cell) in LEVELS.iter().zip(cells) {
-        let Some(cell) = cell.filter(|_| !column.linux) else {
-            continue;
-        };
+        let Some(cell) = cell else { continue };
         match limit(level, kb, mib) {
             Some(most) if cell.figure <= most as f64 => _ = write!(text, "  met"),
             Some(most) => _ = write!(text, "  missed ({level} {most})"),
@@ -182,12 +170,8 @@ mod tests {
             );
         }
         lines += "{\"done\":true,\"cells\":7}\n";
-        let column = Column {
-            label: "Quire".to_owned(),
-            linux: false,
-            cells: cells::parse(&lines).unwrap(),
-        };
-        assert!(column.cells.keys().all(|key| !is_other(key)));
+        let mut column = Column::of("Quire");
+        column.cells = cells::parse(&lines).unwrap();
         let text = render(&[column]);
         let row = text.lines().find(|line| line.contains("1024 MiB")).unwrap();
         let words: Vec<_> = row.split_whitespace().collect();

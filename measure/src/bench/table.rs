@@ -1,26 +1,23 @@
 //! The figures as a table: a row for each cell, a column for each run.
-use super::baseline;
 use super::cells::{Cell, Cells, Key};
 use super::column::Column;
 use super::floor;
-use super::latency;
+use super::golden::Counts;
 use super::means;
 use super::moves;
 use super::plan::OPS;
-use super::snapshot;
 use super::target::{PAIRS, Pair, Verdict, judge};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use tools::host::arch::Arch;
 
-/// The table of one machine. Ratios and targets are those of the first run of Quire, against Linux
-/// in the same run where it ran, else against the baseline.
-pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> String {
+/// The table of one machine. Ratios and targets are those of the first run, against the baseline.
+pub fn render(arch: Arch, baseline: &Counts, columns: &[Column]) -> String {
     let mut text = format!("{arch}: guest instructions per 4 KiB page; mremap: the whole call\n");
     let mut keys: Vec<&Key> = columns
         .iter()
         .flat_map(|column| column.cells.keys())
-        .filter(|key| is_own(key))
+        .filter(|key| OPS.contains(&&*key.op))
         .collect();
     let place = |op: &str| OPS.iter().position(|name| *name == op).unwrap_or(OPS.len());
     keys.sort_by_key(|key| (place(&key.op), key.kb, key.vmas));
@@ -36,12 +33,13 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
         text += &compared(columns, pair);
     }
     text += &means::render(arch, baseline, columns);
-    text + &moves::render(columns) + &snapshot::render(columns) + &latency::render(columns)
-}
-
-/// Whether a cell is the bench's own, and not of a program beside it.
-fn is_own(key: &Key) -> bool {
-    moves::is_other(key) && snapshot::is_other(key) && latency::is_other(key)
+    text += &moves::render(columns);
+    for column in columns {
+        for table in &column.tables {
+            let _ = write!(text, "\n{}: {table}", column.label);
+        }
+    }
+    text
 }
 
 /// Above the rows.
@@ -81,7 +79,7 @@ fn compared(columns: &[Column], (op, kb, one, other, limit): &Pair) -> String {
     text
 }
 
-fn row(arch: Arch, baseline: &baseline::Table, columns: &[Column], key: &Key) -> String {
+fn row(arch: Arch, baseline: &Counts, columns: &[Column], key: &Key) -> String {
     let name = match key.vmas {
         0 => key.op.clone(),
         vmas => format!("{} {vmas}", key.op),
@@ -93,19 +91,15 @@ fn row(arch: Arch, baseline: &baseline::Table, columns: &[Column], key: &Key) ->
             None => _ = write!(text, "{:>13}", "-"),
         }
     }
-    let there = baseline.get(&(key.op.clone(), key.kb)).copied();
-    match there {
+    let linux = baseline.get(&(key.op.clone(), key.kb)).copied();
+    match linux {
         Some(figure) => _ = write!(text, "{figure:>10}"),
         None => _ = write!(text, "{:>10}", "-"),
     }
-    let ours = columns.iter().find(|column| !column.linux);
+    let ours = columns.first();
     let Some((ours, cell)) = ours.and_then(|ours| Some((ours, ours.cells.get(key)?))) else {
         return text;
     };
-    let here = columns.iter().find(|column| column.linux);
-    let linux = here
-        .and_then(|here| Some(here.cells.get(key)?.figure))
-        .or(there);
     match linux {
         Some(linux) => _ = write!(text, "{:>7.2}", cell.figure / linux),
         None => _ = write!(text, "{:>7}", ""),
@@ -164,7 +158,7 @@ fn shown(op: &str) -> &'static [&'static str] {
     }
 }
 
-/// How many targets were met and missed, of the first run of Quire.
+/// How many targets were met and missed, of the first run.
 pub fn summary(text: &str) -> String {
     let met = text.matches("  met").count();
     format!("targets: {met} met, {} missed", missed(text))
@@ -189,30 +183,29 @@ pub fn differences(one: &Cells, other: &Cells) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::golden;
     use serde_json::Value;
 
-    fn column(label: &str, linux: bool, figure: f64) -> Column {
-        let key = |op: &str, kb| Key {
-            op: op.to_owned(),
-            kb,
-            vmas: 0,
-        };
+    fn column(label: &str, figure: f64) -> Column {
         let cell = Cell {
             figure,
             line: Value::Null,
         };
-        let cells = [(key("munmap", 4), cell.clone()), (key("fault", 64), cell)].into();
+        let cells = [
+            (Key::new("munmap", 4), cell.clone()),
+            (Key::new("fault", 64), cell),
+        ]
+        .into();
         Column {
-            label: label.to_owned(),
-            linux,
             cells,
+            ..Column::of(label)
         }
     }
 
     #[test]
     fn rows_in_order_with_ratio_and_target() {
-        let baseline = baseline::table(Arch::X86_64).unwrap();
-        let text = render(Arch::X86_64, &baseline, &[column("Quire", false, 444.0)]);
+        let baseline = golden::linux(Arch::X86_64).unwrap();
+        let text = render(Arch::X86_64, &baseline, &[column("Quire", 444.0)]);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert!(
             rows[0].starts_with("fault") && rows[0].contains("0.44 ") && rows[0].ends_with("  met"),
@@ -227,8 +220,8 @@ mod tests {
 
     #[test]
     fn several_cpus_show_what_they_cost_each_other() {
-        let baseline = baseline::table(Arch::X86_64).unwrap();
-        let mut column = column("Quire", false, 444.0);
+        let baseline = golden::linux(Arch::X86_64).unwrap();
+        let mut column = column("Quire", 444.0);
         for cell in column.cells.values_mut() {
             cell.line = serde_json::json!({
                 "lock_waits": 7, "cpu_interrupts": 0, "page_tables_unlinked": 32,
@@ -254,28 +247,24 @@ mod tests {
     }
 
     #[test]
-    fn linux_in_the_same_run_counts() {
-        let baseline = baseline::table(Arch::X86_64).unwrap();
-        let columns = [column("Quire", false, 444.0), column("Linux", true, 800.0)];
-        let text = render(Arch::X86_64, &baseline, &columns);
-        assert!(text.contains("missed (240.0)"), "{text}");
+    fn programs_beside_the_bench_have_tables_of_their_own() {
+        let mut column = Column::of("fork=share");
+        column.cells = [(Key::new("latency=fork", 4), Cell::default())].into();
+        column.tables.push("one event\n".to_owned());
+        let text = render(Arch::X86_64, &Counts::new(), &[column]);
+        assert!(
+            text.ends_with("whole call\n\nfork=share: one event\n"),
+            "{text}"
+        );
     }
 
     #[test]
     fn settings_against_each_other() {
-        let baseline = baseline::table(Arch::X86_64).unwrap();
-        let mut columns = [
-            column("contpte=on", false, 10.0),
-            column("contpte=off", false, 9.0),
-        ];
+        let baseline = golden::linux(Arch::X86_64).unwrap();
+        let mut columns = [column("contpte=on", 10.0), column("contpte=off", 9.0)];
         for column in &mut columns {
             let cell = column.cells.first_key_value().unwrap().1.clone();
-            let key = Key {
-                op: "fork".to_owned(),
-                kb: 64,
-                vmas: 0,
-            };
-            column.cells.insert(key, cell);
+            column.cells.insert(Key::new("fork", 64), cell);
         }
         let text = render(Arch::X86_64, &baseline, &columns);
         let line = "fork 64 kB: contpte=on is 1.111 of contpte=off, at most 1.00  missed";

@@ -152,11 +152,7 @@ mod tests {
     use serde_json::json;
 
     fn verdict(op: &str, kb: u64, figure: f64, linux: Option<f64>) -> Verdict {
-        let key = Key {
-            op: op.to_owned(),
-            kb,
-            vmas: 0,
-        };
+        let key = Key::new(op, kb);
         let line = json!({"pgfault": 16384, "account_updates": 16384});
         judge(Arch::Aarch64, &key, &Cell { figure, line }, linux, None)
     }

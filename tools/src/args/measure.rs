@@ -15,7 +15,7 @@ pub struct BenchArgs {
     pub set: Option<String>,
     /// Print, as Markdown, what each mechanism of the account, of batching and of copy-on-write is
     /// worth
-    #[arg(long, conflicts_with_all = ["set", "op", "linux"])]
+    #[arg(long, conflicts_with_all = ["set", "op"])]
     pub ablation: bool,
     /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte,
     /// dontneed, mremap, protect, unprotect, collapse, exit, exit-bare, fork-exec, reach, replay,
@@ -32,16 +32,12 @@ pub struct BenchArgs {
     /// Write the figures, one JSON line per cell, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure this Linux kernel, too (a vmlinuz or Image), with the same program on the same
-    /// machine; needs one --arch
-    #[arg(long, value_name = "IMAGE")]
-    pub linux: Option<PathBuf>,
     /// Hold the counts at 4, 64 and 2048 kB against the golden ones in measure/golden: each may be
     /// 1 % more or less
-    #[arg(long, conflicts_with_all = ["ablation", "set", "json", "linux", "smp", "bless"])]
+    #[arg(long, conflicts_with_all = ["ablation", "set", "json", "smp", "bless"])]
     pub check: bool,
     /// Make the counts of this tree the golden ones
-    #[arg(long, conflicts_with_all = ["ablation", "set", "json", "linux", "smp"])]
+    #[arg(long, conflicts_with_all = ["ablation", "set", "json", "smp"])]
     pub bless: bool,
     /// What may be installed.
     #[command(flatten)]

@@ -27,6 +27,12 @@ pub fn check<'a>(
     }
 }
 
+/// Words or numbers as options take them: with commas between.
+pub fn list(words: impl IntoIterator<Item: ToString>) -> String {
+    let words = words.into_iter().map(|word| word.to_string());
+    words.collect::<Vec<_>>().join(",")
+}
+
 /// The known word that is most like `word`, if any is like it at all.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Digits that two numbers share mean nothing.

@@ -36,7 +36,7 @@ const OF_LABS: [&str; 5] = [
 ];
 
 /// What measures: on the host, and in a guest.
-const MEASURES: [&str; 16] = [
+const MEASURES: [&str; 17] = [
     "measure",
     "userland/src/bin/bench",
     "userland/src/bin/conflicts",
@@ -53,6 +53,7 @@ const MEASURES: [&str; 16] = [
     "userland/src/bin/scene",
     "userland/src/bin/snapshot",
     "userland/src/bin/speedup.rs",
+    "userland/src/measuring.rs",
 ];
 
 /// Prints the table, or with `--check` the comments that are too wide: then the status is 1.
@@ -393,7 +394,7 @@ mod tests {
         ("`VmaFlags::` outside of vma/", [46, 0, 0]),
         ("files in import circles", [0, 30, 30]),
         ("lines of labs in the product", [0, 0, 0]),
-        ("lines that measure", [0, 0, 30_351]),
+        ("lines that measure", [0, 0, 29_901]),
     ];
 
     /// The source itself: everything parses, and nothing is left out by mistake.

@@ -1,5 +1,6 @@
 //! `bench --list`: what there is to measure, and what that needs, as JSON lines.
-use crate::table::{OPS, Op, SIZES};
+use crate::table::{OPS, Op};
+use userland::measuring::SIZES;
 
 /// A measurement by a program of its own, for which the options of the bench are not enough.
 struct Beside {

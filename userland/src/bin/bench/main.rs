@@ -27,12 +27,11 @@ use meter::{Meter, Sample};
 use observer::Cell;
 use plan::Plan;
 use region::HUGE;
-use std::process::exit;
 use table::{OPS, Op, PAGES};
 use userland::controls::Controls;
 use userland::marks::Marks;
 use userland::sys::Result;
-use userland::{counters, sys};
+use userland::{measuring, sys};
 
 /// How long the machine is left alone at first, in nanoseconds.
 const SETTLE: u64 = 5_000_000_000;
@@ -94,8 +93,7 @@ fn run(plan: &Plan) -> Result<usize> {
     }
     let mut cells = 0;
     for &size in &plan.sizes {
-        if !sysfs.only(size)? {
-            println!("{{\"skipped\":{size},\"why\":\"this kernel has no folios of {size} kB\"}}");
+        if !measuring::only(&sysfs, size)? {
             continue;
         }
         let chosen: Vec<&Op> = OPS.iter().filter(|op| may_run(plan, op, size)).collect();
@@ -142,29 +140,16 @@ fn may_run(plan: &Plan, op: &Op, size: usize) -> bool {
 }
 
 fn main() {
-    let mut args = std::env::args().skip(1).peekable();
-    if args.peek().is_some_and(|word| word == "--list") {
+    if std::env::args().nth(1).is_some_and(|word| word == "--list") {
         return list::print();
     }
-    let plan = plan::read(args);
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let plan = plan::read();
     let counted = counts_instructions();
-    println!(
-        "{{\"begin\":true,\"quire\":{},\"release\":\"{}\",\"instructions\":{},\"size_controls\":{}}}",
-        counters::on_quire(),
-        read("/proc/sys/kernel/osrelease").trim(),
-        counted,
-        Controls::take().each_size()
-    );
-    if counted {
-        // The kernel's background work after boot ends meanwhile; idle time passes at once.
-        let _ = sys::time::sleep(SETTLE);
-    }
-    match run(&plan) {
-        Ok(cells) => println!("{{\"done\":true,\"cells\":{cells}}}"),
-        Err(error) => {
-            eprintln!("bench: {error}");
-            exit(1);
+    measuring::run("bench", counted, || {
+        if counted {
+            // The kernel's background work after boot ends meanwhile; idle time passes at once.
+            let _ = sys::time::sleep(SETTLE);
         }
-    }
+        run(&plan)
+    });
 }

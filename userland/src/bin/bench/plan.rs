@@ -1,6 +1,6 @@
 //! What the command line asks for.
-use crate::table::{OPS, PAGES, SIZES};
-use std::process::exit;
+use crate::table::{OPS, PAGES};
+use userland::measuring::{self, SIZES, list, word};
 
 /// What is to be measured, and how.
 pub struct Plan {
@@ -17,18 +17,8 @@ pub struct Plan {
     pub marks: bool,
 }
 
-fn usage(problem: &str) -> ! {
-    let names: Vec<&str> = OPS.iter().map(|op| op.name).collect();
-    eprintln!(
-        "bench: {problem}\nusage: bench [--op A,B] [--size N,M] [--pages N] [--mapped pte|pmd] [--marks yes] [--watched yes]\n       \
-         bench --list\noperations: {}\nsizes (kB): {SIZES:?}",
-        names.join(" ")
-    );
-    exit(2)
-}
-
 /// Reads options and their values; what cannot be is a usage error.
-pub fn read(mut args: impl Iterator<Item = String>) -> Plan {
+pub fn read() -> Plan {
     let default = OPS.iter().filter(|op| op.by_default);
     let mut plan = Plan {
         ops: default.map(|op| op.name.to_owned()).collect(),
@@ -38,44 +28,22 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Plan {
         watched: false,
         marks: false,
     };
-    while let Some(option) = args.next() {
-        match args.next() {
-            Some(value) => take(&mut plan, &option, &value),
-            None => usage(&format!("{option} wants a value")),
+    let usage = format!(
+        "bench [--op A,B] [--size N,M] [--pages N] [--mapped pte|pmd] [--marks yes] [--watched yes]\n       \
+         bench --list\noperations: {}\npages: a multiple of 512",
+        OPS.map(|op| op.name).join(" ")
+    );
+    measuring::options(&usage, |option, value| {
+        match option {
+            "--op" => plan.ops = list(value, |name: &String| OPS.iter().any(|op| op.name == name))?,
+            "--size" => plan.sizes = measuring::sizes(value)?,
+            "--pages" => plan.pages = value.parse().ok().filter(|n| n % 512 == 0 && *n > 0)?,
+            "--mapped" => plan.by_pmd = word(value, "pmd", "pte")?,
+            "--marks" => plan.marks = word(value, "yes", "no")?,
+            "--watched" => plan.watched = word(value, "yes", "no")?,
+            _ => return None,
         }
-    }
-    let known = |name: &String| OPS.iter().any(|op| op.name == name);
-    if let Some(name) = plan.ops.iter().find(|name| !known(name)) {
-        usage(&format!("there is no operation {name}"));
-    }
-    if plan.sizes.iter().any(|size| !SIZES.contains(size)) {
-        usage("there is no folio of that size");
-    }
+        Some(())
+    });
     plan
-}
-
-fn take(plan: &mut Plan, option: &str, value: &str) {
-    match option {
-        "--op" => plan.ops = value.split(',').map(str::to_owned).collect(),
-        "--size" => match value.split(',').map(str::parse).collect() {
-            Ok(sizes) => plan.sizes = sizes,
-            Err(_) => usage("a size is a number of kB"),
-        },
-        "--pages" => match value.parse() {
-            Ok(pages) if pages % 512 == 0 && pages > 0 => plan.pages = pages,
-            _ => usage("a number of pages is a multiple of 512"),
-        },
-        "--mapped" => plan.by_pmd = word(option, value, "pmd", "pte"),
-        "--marks" => plan.marks = word(option, value, "yes", "no"),
-        "--watched" => plan.watched = word(option, value, "yes", "no"),
-        _ => usage(&format!("what is {option}?")),
-    }
-}
-
-/// Which of the two words an option has.
-fn word(option: &str, value: &str, this: &str, other: &str) -> bool {
-    if value != this && value != other {
-        usage(&format!("{option} is {this} or {other}"));
-    }
-    value == this
 }

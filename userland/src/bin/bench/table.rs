@@ -3,10 +3,9 @@ use crate::meter::{Meter, Sample};
 use crate::ops::{self, DOT, FILL, OF_2M, OF_64K};
 use crate::{beside, children, copies, reach, replay, reshape, survivor, vmas};
 use userland::counters::on_quire;
+use userland::measuring::SIZES;
 use userland::sys::Result;
 
-/// Folio sizes in kB, those of Linux's controls; 4 is "all others never".
-pub const SIZES: [usize; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 /// Those below 2 MiB.
 const BELOW_HUGE: [usize; 8] = [4, 16, 32, 64, 128, 256, 512, 1024];
 /// Pages of 64 MiB.

@@ -10,6 +10,7 @@
 use std::process::exit;
 use userland::controls::Controls;
 use userland::marks::{self, Marks};
+use userland::measuring;
 use userland::switch::Switch;
 use userland::sys::mem::{self, ANON, RW};
 use userland::sys::{Errno, Result, time};
@@ -187,16 +188,8 @@ fn main() {
             exit(2);
         }
     };
-    println!(
-        "{{\"begin\":true,\"instructions\":{}}}",
-        time::counts_instructions()
-    );
-    let marks = marked.then(Marks::map).transpose();
-    match marks.and_then(|marks| all(&sizes, marks.as_ref())) {
-        Ok(cells) => println!("{{\"done\":true,\"cells\":{cells}}}"),
-        Err(error) => {
-            eprintln!("gcflip: {error}");
-            exit(1);
-        }
-    }
+    let marks = || marked.then(Marks::map).transpose();
+    measuring::run("gcflip", time::counts_instructions(), || {
+        all(&sizes, marks()?.as_ref())
+    });
 }

@@ -34,13 +34,10 @@ mod times;
 
 use permitted::Permit;
 use report::Row;
-use std::process::exit;
 use times::{Summary, Times};
 use userland::controls::Controls;
+use userland::measuring::{self, SIZES, list};
 use userland::sys::{Errno, Result, time};
-
-/// Folio sizes in kB, those of Linux's controls; 4 is "all others never".
-const SIZES: [usize; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
 /// How a kind of event is measured: so many samples, with folios of so many kB.
 type Measure = fn(usize, usize) -> Result<Summary>;
@@ -97,19 +94,17 @@ fn add(rows: &mut Vec<Row>, row: Row) {
     rows.push(row);
 }
 
-fn run(plan: &Plan) -> Result<Vec<Row>> {
+fn run(plan: &Plan, rows: &mut Vec<Row>) -> Result<()> {
     let sysfs = Controls::take();
-    let mut rows = Vec::new();
     if plan.has(CLOCK) {
-        add(&mut rows, Row::new(CLOCK, 0, clock(plan.samples)?));
+        add(rows, Row::new(CLOCK, 0, clock(plan.samples)?));
     }
     for &kb in &plan.sizes {
-        if !sysfs.only(kb)? {
-            println!("{{\"skipped\":{kb},\"why\":\"this kernel has no folios of {kb} kB\"}}");
+        if !measuring::only(&sysfs, kb)? {
             continue;
         }
         for (name, measure) in EVENTS.iter().filter(|(name, _)| plan.has(name)) {
-            add(&mut rows, Row::new(name, kb, measure(plan.samples, kb)?));
+            add(rows, Row::new(name, kb, measure(plan.samples, kb)?));
         }
     }
     if plan.has(PERMITTED)
@@ -118,10 +113,10 @@ fn run(plan: &Plan) -> Result<Vec<Row>> {
         sysfs.every()?;
         for set in permitted::SETS {
             let name = format!("{PERMITTED}/{set}");
-            add(&mut rows, Row::new(&name, 0, permit.touch(set)?));
+            add(rows, Row::new(&name, 0, permit.touch(set)?));
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -129,59 +124,36 @@ fn names() -> impl Iterator<Item = &'static str> {
     events.chain([CLOCK, PERMITTED])
 }
 
-fn usage() -> ! {
-    let names: Vec<&str> = names().collect();
-    eprintln!(
-        "usage: latency [--size KB,KB] [--event NAME,NAME] [--samples N]\nsizes (kB): {SIZES:?}\nevents: {}",
-        names.join(" ")
-    );
-    exit(2)
-}
-
-/// The words behind an option, if all of them will do.
-fn list<T: std::str::FromStr>(text: &str, known: impl Fn(&T) -> bool) -> Option<Vec<T>> {
-    let words: Option<Vec<T>> = text.split(',').map(|word| word.parse().ok()).collect();
-    words.filter(|words| words.iter().all(known))
-}
-
-/// Takes one option; `None` when that cannot be.
-fn option(plan: &mut Plan, name: &str, text: &str) -> Option<()> {
-    match name {
-        "--size" => plan.sizes = list(text, |size| SIZES.contains(size))?,
-        "--event" => plan.events = list(text, |event: &String| names().any(|name| name == event))?,
-        "--samples" => plan.samples = text.parse().ok().filter(|samples| *samples > 0)?,
-        _ => return None,
-    }
-    Some(())
-}
-
-fn main() {
+fn plan() -> Plan {
     let mut plan = Plan {
         sizes: SIZES.to_vec(),
         events: names().map(str::to_owned).collect(),
         samples: 256,
     };
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    for pair in words.chunks(2) {
-        let taken = match pair {
-            [name, text] => option(&mut plan, name, text),
-            _ => None,
-        };
-        taken.unwrap_or_else(|| usage());
-    }
-    println!(
-        "{{\"begin\":true,\"instructions\":{},\"size_controls\":{}}}",
-        time::counts_instructions(),
-        Controls::take().each_size()
+    let usage = format!(
+        "latency [--size KB,KB] [--event NAME,NAME] [--samples N]\nevents: {}",
+        names().collect::<Vec<_>>().join(" ")
     );
-    match run(&plan) {
-        Ok(rows) => {
-            println!("{{\"done\":true,\"cells\":{}}}", rows.len());
-            print!("{}", report::table(&rows));
+    measuring::options(&usage, |option, value| {
+        match option {
+            "--size" => plan.sizes = measuring::sizes(value)?,
+            "--event" => {
+                plan.events = list(value, |event: &String| names().any(|name| name == event))?
+            }
+            "--samples" => plan.samples = value.parse().ok().filter(|samples| *samples > 0)?,
+            _ => return None,
         }
-        Err(error) => {
-            eprintln!("latency: {error}");
-            exit(1);
-        }
-    }
+        Some(())
+    });
+    plan
+}
+
+fn main() {
+    let plan = plan();
+    let mut rows = Vec::new();
+    measuring::run("latency", time::counts_instructions(), || {
+        run(&plan, &mut rows)?;
+        Ok(rows.len())
+    });
+    print!("{}", report::table(&rows, measuring::unit()));
 }

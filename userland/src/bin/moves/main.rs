@@ -10,9 +10,9 @@
 mod area;
 
 use area::Area;
-use std::process::exit;
 use userland::controls::Controls;
 use userland::counters::{self, Missing, on_quire};
+use userland::measuring::{self, list};
 use userland::switch::Switch;
 use userland::sys::{Result, time};
 
@@ -86,47 +86,26 @@ fn all(plan: &Plan) -> Result<usize> {
     let sysfs = Controls::take();
     let mut lines = 0;
     for &size in &plan.folios {
-        if sysfs.only(size)? {
+        if measuring::only(&sysfs, size)? {
             lines += run(size, &plan.regions)?;
         }
     }
     Ok(lines)
 }
 
-/// `None` for what makes no sense.
-fn plan() -> Option<Plan> {
+fn main() {
     let mut plan = Plan {
         folios: vec![4, 64],
         regions: SIZES.to_vec(),
     };
-    let mut args = std::env::args().skip(1);
-    while let Some(option) = args.next() {
-        let list = args.next()?;
-        let numbers: Option<Vec<usize>> = list.split(',').map(|n| n.parse().ok()).collect();
-        match option.as_str() {
-            "--size" => plan.folios = numbers?,
-            "--mib" => plan.regions = numbers?,
+    let usage = format!("moves [--size KB,KB] [--mib MIB,MIB]\nMiB: {SIZES:?}");
+    measuring::options(&usage, |option, value| {
+        match option {
+            "--size" => plan.folios = measuring::sizes(value)?,
+            "--mib" => plan.regions = list(value, |mib| SIZES.contains(mib))?,
             _ => return None,
         }
-    }
-    let known = plan.regions.iter().all(|mib| SIZES.contains(mib));
-    known.then_some(plan)
-}
-
-fn main() {
-    let Some(plan) = plan() else {
-        eprintln!("usage: moves [--size KB,KB] [--mib MIB,MIB]\nMiB: {SIZES:?}");
-        exit(2);
-    };
-    println!(
-        "{{\"begin\":true,\"instructions\":{}}}",
-        time::counts_instructions()
-    );
-    match all(&plan) {
-        Ok(cells) => println!("{{\"done\":true,\"cells\":{cells}}}"),
-        Err(error) => {
-            eprintln!("moves: {error}");
-            exit(1);
-        }
-    }
+        Some(())
+    });
+    measuring::run("moves", time::counts_instructions(), || all(&plan));
 }

@@ -22,18 +22,16 @@ mod sum;
 use clock::Clock;
 use report::{Row, table};
 use save::{Saver, Sink};
-use std::process::exit;
 use store::Store;
 use userland::controls::Controls;
 use userland::counters::{self, Missing};
 use userland::marks::{self, Marks};
+use userland::measuring::{self, SIZES, list, word};
 use userland::random::Random;
 use userland::switch::Switch;
 use userland::sys::proc::rusage;
 use userland::sys::{Errno, Result, time};
 
-/// Folio sizes in kB, those of Linux's controls; 4 is "all others never".
-const SIZES: [usize; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 /// The words of the switch `fork`.
 const FORKS: [&str; 3] = ["per-pte", "batch", "share"];
 /// Other kernels have one way; on this one, the way that the switch has.
@@ -145,7 +143,7 @@ fn check(plan: &Plan, store: &Store) -> Result<()> {
 }
 
 /// All snapshots; prints a line for each.
-fn run(plan: &Plan) -> Result<Vec<Row>> {
+fn run(plan: &Plan, rows: &mut Vec<Row>) -> Result<()> {
     let sysfs = Controls::take();
     let switch = Switch::take("fork");
     let one_way = [ONE_WAY.to_owned()];
@@ -154,10 +152,8 @@ fn run(plan: &Plan) -> Result<Vec<Row>> {
     } else {
         &one_way
     };
-    let mut rows = Vec::new();
     for &size in &plan.sizes {
-        if !sysfs.only(size)? {
-            println!("{{\"skipped\":{size},\"why\":\"this kernel has no folios of {size} kB\"}}");
+        if !measuring::only(&sysfs, size)? {
             continue;
         }
         for fork in forks {
@@ -169,44 +165,10 @@ fn run(plan: &Plan) -> Result<Vec<Row>> {
             rows.push(row);
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
-fn usage() -> ! {
-    eprintln!(
-        "usage: snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE] [--marks yes]\n\
-         sizes (kB): {SIZES:?}\nfork: {FORKS:?}, or {ONE_WAY} as it is set"
-    );
-    exit(2)
-}
-
-/// The words behind an option, if all of them will do.
-fn list<T: std::str::FromStr>(text: &str, known: impl Fn(&T) -> bool) -> Option<Vec<T>> {
-    let words: Option<Vec<T>> = text.split(',').map(|word| word.parse().ok()).collect();
-    words.filter(|words| words.iter().all(known))
-}
-
-/// Takes one option; `None` when that cannot be.
-fn option(plan: &mut Plan, name: &str, text: &str) -> Option<()> {
-    match name {
-        "--table" => plan.table = text.parse().ok().filter(|mib| *mib > 0)?,
-        "--size" => plan.sizes = list(text, |size| SIZES.contains(size))?,
-        "--fork" => {
-            plan.forks = list(text, |word: &String| {
-                word == ONE_WAY || FORKS.contains(&word.as_str())
-            })?
-        }
-        "--writes" => plan.writes = Some(text.parse().ok()?),
-        "--seed" => plan.seed = text.parse().ok()?,
-        "--to" => plan.to = Some(text.to_owned()),
-        "--marks" if text == "no" => plan.marks = None,
-        "--marks" if text == "yes" => plan.marks = Some(Marks::map().ok()?),
-        _ => return None,
-    }
-    Some(())
-}
-
-fn main() {
+fn plan() -> Plan {
     let mut plan = Plan {
         table: 64,
         sizes: SIZES.to_vec(),
@@ -216,26 +178,34 @@ fn main() {
         to: None,
         marks: None,
     };
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    for pair in words.chunks(2) {
-        let taken = match pair {
-            [name, text] => option(&mut plan, name, text),
-            _ => None,
-        };
-        taken.unwrap_or_else(|| usage());
-    }
-    println!(
-        "{{\"begin\":true,\"instructions\":{}}}",
-        time::counts_instructions()
+    let usage = format!(
+        "snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE] [--marks yes]\n\
+         fork: {FORKS:?}, or {ONE_WAY} as it is set"
     );
-    match run(&plan) {
-        Ok(rows) => {
-            println!("{{\"done\":true,\"cells\":{}}}", rows.len());
-            print!("{}", table(&rows));
+    measuring::options(&usage, |option, value| {
+        let way = |word: &String| word == ONE_WAY || FORKS.contains(&word.as_str());
+        match option {
+            "--table" => plan.table = value.parse().ok().filter(|mib| *mib > 0)?,
+            "--size" => plan.sizes = measuring::sizes(value)?,
+            "--fork" => plan.forks = list(value, way)?,
+            "--writes" => plan.writes = Some(value.parse().ok()?),
+            "--seed" => plan.seed = value.parse().ok()?,
+            "--to" => plan.to = Some(value.to_owned()),
+            "--marks" if word(value, "yes", "no")? => plan.marks = Some(Marks::map().ok()?),
+            "--marks" => plan.marks = None,
+            _ => return None,
         }
-        Err(error) => {
-            eprintln!("snapshot: {error}");
-            exit(1);
-        }
-    }
+        Some(())
+    });
+    plan
+}
+
+fn main() {
+    let plan = plan();
+    let mut rows = Vec::new();
+    measuring::run("snapshot", time::counts_instructions(), || {
+        run(&plan, &mut rows)?;
+        Ok(rows.len())
+    });
+    print!("{}", table(&rows, measuring::unit()));
 }

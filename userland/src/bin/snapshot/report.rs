@@ -44,16 +44,16 @@ impl Row {
     }
 }
 
-/// All of them, for people.
-pub fn table(rows: &[Row]) -> String {
+/// All of them, for people, in a unit of time.
+pub fn table(rows: &[Row], unit: &str) -> String {
     let mut text = String::new();
     let Some(first) = rows.first() else {
         return text;
     };
     let _ = writeln!(
         text,
-        "\na table of {} MiB is saved by fork, and {} keys are written meanwhile\n\
-         {:>8} {:8}{:>12}{:>12}{:>10}{:>12}{:>8}{:>9}{:>11}",
+        "\na table of {} MiB is saved by fork, and {} keys are written meanwhile: {unit} of the parent\n\
+         {:>8} {:8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
         first.table,
         first.writes,
         "folio",
@@ -70,7 +70,7 @@ pub fn table(rows: &[Row]) -> String {
         let copies = row.copies.map_or("-".to_owned(), |n| n.to_string());
         let _ = writeln!(
             text,
-            "{:>5} kB {:8}{:>12}{:>12}{:>10}{:>12}{:>8}{copies:>9}{:>11}",
+            "{:>5} kB {:8}{:>12}{:>12}{:>12}{:>12}{:>12}{copies:>12}{:>12}",
             row.folio_kb,
             row.fork,
             row.forked,

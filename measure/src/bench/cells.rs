@@ -54,6 +54,27 @@ impl Cell {
 /// The cells of one run.
 pub type Cells = BTreeMap<Key, Cell>;
 
+/// One run.
+#[derive(Default)]
+pub struct Column {
+    /// Its heading.
+    pub label: String,
+    /// Its cells.
+    pub cells: Cells,
+    /// The tables that programs beside the bench printed.
+    pub tables: Vec<String>,
+}
+
+impl Column {
+    /// A run of which nothing is known yet.
+    pub fn of(label: &str) -> Column {
+        Column {
+            label: label.to_owned(),
+            ..Column::default()
+        }
+    }
+}
+
 /// Reads a console; anything but whole JSON lines on it is skipped. A run that did not get to its
 /// end, or lost a line, is an error.
 pub fn parse(console: &str) -> Result<Cells> {

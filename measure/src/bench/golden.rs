@@ -5,7 +5,7 @@
 //! measured before it.
 
 use super::cells::{Cells, Key};
-use super::{UsageError, boot_and_read, of_quire, parse};
+use super::{boot_and_read, of_quire, parse};
 use crate::bench::plan::BASELINE;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tools::args::BenchArgs;
 use tools::host::arch::Arch;
+use tools::host::errors::UsageError;
 use tools::host::workspace;
 use tools::machine::build::{self, Built};
 

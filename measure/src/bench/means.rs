@@ -1,6 +1,5 @@
 //! Geometric means over the cells of a run: of its ratio to Linux, and to the floor.
-use super::cells::Key;
-use super::column::Column;
+use super::cells::{Column, Key};
 use super::floor;
 use super::golden::Counts;
 use super::plan::BASELINE;

@@ -2,7 +2,6 @@
 //! cost on Linux.
 mod ablation;
 pub mod cells;
-mod column;
 pub mod floor;
 pub mod golden;
 mod means;
@@ -12,14 +11,12 @@ mod table;
 mod target;
 
 use anyhow::{Context, Result, bail};
-use cells::Cells;
-use column::Column;
+use cells::{Cells, Column};
 use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
 use tools::args::BenchArgs;
 use tools::host::arch::Arch;
-use tools::host::errors::UsageError;
 use tools::host::{install, words, workspace};
 use tools::machine::build::{self, Built};
 use tools::machine::console;

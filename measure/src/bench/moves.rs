@@ -1,7 +1,6 @@
 //! The cost of mremap by size and by the entries that move: the table of seed 003, and the pauses
 //! of `gcflip`.
-use super::cells::{Cell, Cells, Key};
-use super::column::Column;
+use super::cells::{Cell, Cells, Column, Key};
 use std::fmt::Write;
 
 /// The operation that these programs belong to.

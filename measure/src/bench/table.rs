@@ -1,6 +1,5 @@
 //! The figures as a table: a row for each cell, a column for each run.
-use super::cells::{Cell, Cells, Key};
-use super::column::Column;
+use super::cells::{Cell, Cells, Column, Key};
 use super::floor;
 use super::golden::Counts;
 use super::means;

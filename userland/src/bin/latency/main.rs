@@ -33,7 +33,7 @@ mod report;
 mod times;
 
 use permitted::Permit;
-use report::Row;
+use report::{CLOCK, Row};
 use times::{Summary, Times};
 use userland::controls::Controls;
 use userland::measuring::{self, SIZES, list};
@@ -55,8 +55,7 @@ const EVENTS: [(&str, Measure); 10] = [
     ("threads", processes::threads),
     ("late", late::late),
 ];
-/// What does not: the clock, and sets of sizes.
-const CLOCK: &str = "clock";
+/// What does not, beside the clock: sets of sizes.
 const PERMITTED: &str = "permitted";
 
 /// What the command line asks for.
@@ -156,4 +155,19 @@ fn main() {
         Ok(rows.len())
     });
     print!("{}", report::table(&rows, measuring::unit()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_has_a_place() {
+        let tables = report::TABLES.concat();
+        let mut there: Vec<&str> = tables.iter().map(|(event, _)| *event).collect();
+        let mut events = EVENTS.map(|(event, _)| event).to_vec();
+        there.sort_unstable();
+        events.sort_unstable();
+        assert_eq!(there, events);
+    }
 }

@@ -22,7 +22,7 @@ const REACH: &[(&str, &str)] = &[
     ),
     (
         "course/labs",
-        "host.labs.*,user.*.labs.*,host.rooms.*,host.tools.lab.*",
+        "host.labs.*,user.*.labs.*,host.rooms.*,host.course.lab.*",
     ),
     ("kernel/screen", "host.screen.*,way.*.boot.*"),
     ("proof/ktap", "host.ktap.*,kernel.*,*.selftests.*"),
@@ -94,7 +94,7 @@ const REACH: &[(&str, &str)] = &[
 ];
 
 /// What each change of the memory manager can reach beside its room's tests.
-const MEMORY: &str = "host.mm.*,host.rooms.*,host.tools.lab.*,host.labs.seams,host.arch-sim.model.*,host.arch-sim.mutants.*,kernel.*,*.selftests.*,*.golden.*";
+const MEMORY: &str = "host.mm.*,host.rooms.*,host.course.lab.*,host.labs.seams,host.arch-sim.model.*,host.arch-sim.mutants.*,kernel.*,*.selftests.*,*.golden.*";
 
 /// A filter of the tests that a change of these files can reach; `None`: of all.
 pub fn of(files: &[String]) -> Result<Option<String>> {

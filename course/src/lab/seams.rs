@@ -84,7 +84,9 @@ fn read(root: &Path, folder: &str, files: &mut Files) -> Result<()> {
     for entry in fs::read_dir(&path).with_context(about)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') || entry.path() == workspace::target() {
+        // Also where CARGO_TARGET_DIR names another folder now.
+        let built = [workspace::target(), root.join("target")].contains(&entry.path());
+        if name.starts_with('.') || built {
             continue;
         }
         let name = if folder.is_empty() {

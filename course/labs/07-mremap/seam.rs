@@ -145,7 +145,7 @@ impl<M: Machine> Tables for Given<'_, '_, '_, M> {
         let range = addresses(range);
         self.free_hidden(self.0.root(), range, false);
         if self.empty_table(&(range.start.0..range.end.0)).is_some() {
-            let stopped = self.0.zap_some(range, &mut Zap::default());
+            let stopped = self.0.zap(range, &mut Zap::default());
             debug_assert!(stopped.is_none(), "without a limit nothing is left");
         }
     }

@@ -5,7 +5,7 @@ use crate::addr::VirtAddr;
 use crate::arch::{Level, Machine};
 use crate::fault::{Access, fresh_attrs};
 use crate::object::{Collapsed, Object};
-use crate::space::{AddressSpace, Error, Inner, Locked, gathered};
+use crate::space::{AddressSpace, Error, Inner, Locked, Pages, gathered};
 use crate::table::Cursor;
 use crate::thp::PMD_ORDER;
 use crate::thp::policy::block;
@@ -40,8 +40,8 @@ impl<M: Machine> AddressSpace<M> {
                 Collapsed::Monitored => return Err(Error::Busy),
                 Collapsed::Busy => {}
             }
-            let folio = indices(first, PMD_ORDER);
-            object.for_each_mapper(&mut |space| space.zap_folio(object, folio.clone()));
+            let folio = Pages::new(object, indices(first, PMD_ORDER));
+            object.for_each_mapper(&mut |space| space.zap(&folio));
         }
         Err(Error::Again)
     }

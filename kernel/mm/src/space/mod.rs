@@ -6,6 +6,7 @@ mod figures;
 mod handle;
 mod keys;
 mod locked;
+mod pages;
 mod shared;
 mod steps;
 mod types;
@@ -14,6 +15,7 @@ pub(crate) use areas::{AREAS, Areas};
 pub use figures::Rss;
 pub use handle::{Handle, WeakHandle};
 pub(crate) use locked::{Locked, gathered};
+pub(crate) use pages::Pages;
 pub(crate) use shared::Reading;
 pub(crate) use steps::AREA;
 pub use types::{
@@ -184,21 +186,6 @@ impl<M: Machine> AddressSpace<M> {
     /// Unmaps an address space with no other users before its drop, in steps. CPUs that have run
     /// nothing else since leave it first.
     fn end(&mut self) {
-        self.zap_all();
-        let vmas = &mut self.inner.get_mut().vmas;
-        let all = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
-        while let Some(cut) = vmas.start_of(AREAS, all)
-            && let Ok(taken) = vmas.take(VirtRange::new(VirtAddr(0), cut))
-        {
-            drop(taken);
-            self.mm.machine().breathe();
-        }
-        self.inner.get_mut().vmas = VmaTree::default();
-        self.inner.get_mut().settle_charge(&self.mm);
-    }
-
-    /// Unmaps all pages, with a pause between two steps.
-    fn zap_all(&mut self) {
         self.mm.deactivate(self.root);
         let inner = self.inner.get_mut();
         inner.settle();
@@ -220,7 +207,7 @@ impl<M: Machine> AddressSpace<M> {
             loop {
                 if zap.budget.take(1) {
                     let mut edit = inner.table.edit(&mut gather);
-                    let Some(next) = edit.zap_some(rest, &mut zap) else {
+                    let Some(next) = edit.zap(rest, &mut zap) else {
                         break;
                     };
                     rest.start = next;
@@ -231,6 +218,16 @@ impl<M: Machine> AddressSpace<M> {
             }
         }
         gather.finish();
+        let vmas = &mut inner.vmas;
+        let all = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        while let Some(cut) = vmas.start_of(AREAS, all)
+            && let Ok(taken) = vmas.take(VirtRange::new(VirtAddr(0), cut))
+        {
+            drop(taken);
+            self.mm.machine().breathe();
+        }
+        inner.vmas = VmaTree::default();
+        inner.settle_charge(&self.mm);
     }
 }
 

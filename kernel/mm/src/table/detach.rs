@@ -34,7 +34,7 @@ impl<'a, M: Machine> Detached<'a, M> {
 
     /// Gives tables, and what they map, to `gather`, until the budget of `zap` is spent; adds up
     /// the pages there. Precondition: the flush that was owed for them is done.
-    pub fn zap_some(&mut self, gather: &mut Gather<'a, M>, zap: &mut Zap) {
+    pub fn zap(&mut self, gather: &mut Gather<'a, M>, zap: &mut Zap) {
         debug_assert!(zap.dead, "no CPU walks a detached table");
         while !zap.budget.is_spent()
             && let Some((start, table)) = self.0.pop()

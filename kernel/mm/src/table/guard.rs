@@ -12,7 +12,7 @@ use super::huge::by_pmd;
 use super::marker::Marker;
 use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
-use super::{Budget, Cursor, Zap, budget, note};
+use super::{Budget, Cursor, budget, note};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::manager::OutOfMemory;
@@ -32,11 +32,6 @@ impl<M: Machine> Edit<'_, '_, M> {
         self.markers(range, Marker::Guard)?;
         budget.take(budget::TABLE + range.pages() as u32);
         Ok(())
-    }
-    /// Puts poison in the place of a page or of a huge page. Out of memory for tables: no change.
-    pub fn zap_to_poison(&mut self, page: VirtRange, zap: &mut Zap) -> Result<(), OutOfMemory> {
-        self.zap_for_markers(page, true, zap)?;
-        self.poison(page)
     }
     /// Installs poison where nothing is, or markers are. A huge page may have several PMD entries.
     pub fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {

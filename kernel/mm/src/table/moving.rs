@@ -67,7 +67,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
 
     /// Frees the tables of a range that maps nothing.
     pub(crate) fn free_tables(&mut self, range: VirtRange) {
-        let stopped = self.zap_some(range, &mut Zap::default());
+        let stopped = self.zap(range, &mut Zap::default());
         debug_assert!(stopped.is_none(), "without a limit nothing is left");
     }
 }

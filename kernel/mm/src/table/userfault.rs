@@ -96,12 +96,14 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         }
     }
 
-    /// [`Edit::zap_some`] of memory of objects: what was write-protected stays so, as a marker,
-    /// when its page goes, or as a table of them. No PMD leaf crosses an end of the range; tables
-    /// stay. Out of memory for the table of a huge page: what precedes it is zapped.
-    pub fn uffd_zap_some(
+    /// [`Edit::zap`] for markers: what was write-protected stays so, as a marker, when its page
+    /// goes, or as a table of them. With `all`, there are tables for markers everywhere. No PMD
+    /// leaf crosses an end of the range; tables stay. Out of memory for the tables of a huge page:
+    /// what precedes it is zapped.
+    pub fn zap_for_markers(
         &mut self,
         range: VirtRange,
+        all: bool,
         zap: &mut Zap,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let mut rest = range;
@@ -110,8 +112,20 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 return Ok(Some(rest.start));
             }
             let protected = self.protected_in(piece);
+            let mut tables = ArrayVec::<Pfn, TABLES>::new();
             // Of a huge page the first entry stands for all.
-            self.zap_for_markers(piece, protected[0], zap)?;
+            if (all || protected[0]) && self.root().pte_table(piece.start).is_none() {
+                self.alloc_tables(by_pmd(piece).count(), &mut tables)?;
+            }
+            let mut now = Zap {
+                keep_tables: true,
+                budget: Budget::UNLIMITED,
+                ..*zap
+            };
+            let stopped = self.zap(piece, &mut now);
+            debug_assert!(stopped.is_none(), "without a limit nothing is left");
+            (zap.anon, zap.object) = (now.anon, now.object);
+            self.hook_tables(piece, tables);
             for part in by_pmd(piece) {
                 zap.budget.take(TABLE_ENTRIES as u32);
                 if let Some(table) = self.root().pte_table(part.start) {
@@ -125,26 +139,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(None)
     }
 
-    /// Zaps a piece; if `markers` are to come, with tables in the place of PMD leaves. Out of
-    /// memory for them: no change.
-    pub(super) fn zap_for_markers(
-        &mut self,
-        piece: VirtRange,
-        markers: bool,
-        zap: &mut Zap,
-    ) -> Result<(), OutOfMemory> {
-        let mut tables = ArrayVec::<Pfn, TABLES>::new();
-        if markers && self.root().pte_table(piece.start).is_none() {
-            self.alloc_tables(by_pmd(piece).count(), &mut tables)?;
-        }
-        let mut now = Zap {
-            keep_tables: true,
-            budget: Budget::UNLIMITED,
-            ..*zap
-        };
-        let stopped = self.zap_some(piece, &mut now);
-        debug_assert!(stopped.is_none(), "without a limit nothing is left");
-        (zap.anon, zap.object) = (now.anon, now.object);
+    /// Hooks tables, if any, in the places of leaves that are zapped.
+    fn hook_tables(&mut self, piece: VirtRange, tables: ArrayVec<Pfn, TABLES>) {
         if !tables.is_empty() {
             // Break before make: a CPU may hold the leaf.
             self.gather.flush();
@@ -152,7 +148,6 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         for (part, table) in by_pmd(piece).zip(tables) {
             Cursor::new(self.mm(), self.space, part.start).hook(table);
         }
-        Ok(())
     }
 
     /// What a PMD entry maps around `va`, or all of the huge page of several of them.

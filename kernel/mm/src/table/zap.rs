@@ -62,7 +62,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// and no shared table crosses an end of the range ([`Edit::split_ends`]). Returns where the
     /// rest begins, if any.
     #[must_use = "the rest is still mapped"]
-    pub fn zap_some(&mut self, range: VirtRange, zap: &mut Zap) -> Option<VirtAddr> {
+    pub fn zap(&mut self, range: VirtRange, zap: &mut Zap) -> Option<VirtAddr> {
         if range.is_empty() {
             return None;
         }
@@ -89,7 +89,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         VirtRange::new(start, end)
     }
 
-    /// [`Edit::split_ends`] and [`Edit::zap_some`] of a range whose tables stay. Out of memory:
+    /// [`Edit::split_ends`] and [`Edit::zap`] of a range whose tables stay. Out of memory:
     /// nothing was zapped.
     #[inline]
     pub fn zap_part(
@@ -106,10 +106,10 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             return Ok(None);
         }
         self.split_ends(range, Reserve::GivingBack)?;
-        Ok(self.zap_some(range, zap))
+        Ok(self.zap(range, zap))
     }
 
-    /// [`Edit::zap_some`] below one table above the PTE level.
+    /// [`Edit::zap`] below one table above the PTE level.
     fn zap_table(
         &mut self,
         node: Node<'a, M>,
@@ -159,7 +159,15 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             } else if zap.budget.is_spent() {
                 return Some(part.start);
             } else if part.len() == node.level.bytes() && zap.takes_tables() {
-                self.zap_unlinked(node, child.ptes(), part, zap);
+                // Without a write to its entries: CPUs may walk it until the gather flushes, and
+                // what it maps is freed after that.
+                self.unlink(node, part);
+                self.gather.unhooked(part.start, Level::Pte);
+                zap.dead = true;
+                self.entries(child.ptes()).zap_called(part, zap);
+                zap.dead = false;
+                zap.budget.take(budget::TABLE);
+                self.gather.dead_table(child.frame);
                 continue;
             } else {
                 self.entries(child.ptes()).zap_called(part, zap);
@@ -171,26 +179,6 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             }
         }
         None
-    }
-}
-
-impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Unlinks the PTE table for `part`, then unmaps what it maps, without a write to its entries:
-    /// CPUs may walk it until the gather flushes, and what it maps is freed after that.
-    fn zap_unlinked(
-        &mut self,
-        node: Node<'a, M>,
-        table: PteTable<'a, M>,
-        part: VirtRange,
-        zap: &mut Zap,
-    ) {
-        self.unlink(node, part);
-        self.gather.unhooked(part.start, Level::Pte);
-        zap.dead = true;
-        self.entries(table).zap_called(part, zap);
-        zap.dead = false;
-        zap.budget.take(budget::TABLE);
-        self.gather.dead_table(table.frame);
     }
 }
 

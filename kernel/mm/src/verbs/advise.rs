@@ -253,7 +253,7 @@ impl<M: Machine> Locked<'_, M> {
         };
         let marks = self.vmas.get(slot).keeps_marks();
         let zapped = self.edit(|edit| match marks && keep_guards {
-            true => edit.uffd_zap_some(part, &mut zap),
+            true => edit.zap_for_markers(part, false, &mut zap),
             false => edit.zap_part(part, &mut zap),
         });
         let Inner { vmas, rss, .. } = &mut **self;

@@ -15,7 +15,7 @@ use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::object::Object;
-use crate::space::{AddressSpace, Error, Inner, Locked, Offline, gathered};
+use crate::space::{AddressSpace, Error, Inner, Locked, Offline, Pages, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Zap};
 use crate::vma::VmaFlags;
@@ -100,7 +100,11 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<(), Error> {
         let page = object.fail(index, victim.page)?;
         let page = page.map_err(|()| Error::Busy)?;
-        object.for_each_mapper(&mut |space| space.zap_object_page(object, index, false));
+        let gone = Pages {
+            moves: false,
+            ..Pages::around(object, index)
+        };
+        object.for_each_mapper(&mut |space| space.zap(&gone));
         match page.map(Folio::into_pfn) {
             Some(page) if !self.mm.retire(page) => Err(Error::Busy),
             _ => Ok(()),
@@ -115,7 +119,8 @@ impl<M: Machine> AddressSpace<M> {
         index: u64,
     ) -> Result<(), Error> {
         for _ in 0..ROUNDS {
-            object.for_each_mapper(&mut |space| space.zap_object_page(object, index, true));
+            let moves = Pages::around(object, index);
+            object.for_each_mapper(&mut |space| space.zap(&moves));
             let Some(old) = object.migrate(index, victim.page)? else {
                 continue;
             };
@@ -171,7 +176,11 @@ impl<M: Machine> Victim<M> {
                 (self.head, self.order) = (self.page, Order(0));
                 return Ok(());
             };
-            object.for_each_mapper(&mut |space| space.split_folio(object, folio.clone()));
+            let folio = Pages {
+                splits: true,
+                ..Pages::new(object, folio)
+            };
+            object.for_each_mapper(&mut |space| space.zap(&folio));
         }
         Err(Error::Busy)
     }
@@ -242,7 +251,12 @@ impl<M: Machine> Locked<'_, M> {
             return Ok(());
         };
         let (mm, mut zap) = (self.mm(), Zap::default());
-        let edited = mm.urgently(|| self.edit(|edit| edit.zap_to_poison(range, &mut zap)));
+        let edited = mm.urgently(|| {
+            self.edit(|edit| {
+                edit.zap_for_markers(range, true, &mut zap)?;
+                edit.poison(range)
+            })
+        });
         let Inner { vmas, rss, .. } = &mut **self;
         rss.sub(vmas.get(slot), &zap);
         edited?;

@@ -1,17 +1,14 @@
 //! munmap(2), and unmapping of an object's pages.
 
-use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
-use crate::object::Object;
-use crate::space::{AddressSpace, Areas, Error, Inner, Locked, user_pages};
+use crate::space::{AddressSpace, Areas, Error, Inner, Locked, Pages, user_pages};
 use crate::table::{Budget, Detached, Zap};
 use crate::tlb::Gather;
-use crate::vma::{Backing, Taken, Vma, VmaFlags};
-use alloc::sync::Arc;
-use core::ops::Range;
+use crate::vma::{Taken, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// munmap(2); the range need not be mapped. EINVAL: misaligned, empty or not in user space;
@@ -29,80 +26,17 @@ impl<M: Machine> AddressSpace<M> {
         removed.map(drop).map_err(Error::from)
     }
 
-    /// Unmaps the object's pages `from..end`; with `keep_copies`, private copies stay (hole punch).
-    pub(super) fn zap_object_range(
-        &self,
-        object: &Arc<Object<M>>,
-        from: u64,
-        end: u64,
-        keep_copies: bool,
-    ) {
-        // Of huge pages those that are gone whole.
-        let size = object.huge_order().unwrap_or_default();
-        let pages = Pages {
-            object,
-            from: from.next_multiple_of(size.pages()),
-            end: end >> size.0 << size.0,
-            // As in Linux, private copies of huge pages go with a hole, too.
-            keep_copies: keep_copies && object.huge_order().is_none(),
-            moves: false,
-            splits: false,
-        };
-        if pages.from < pages.end {
-            self.zap_pages(&pages);
-            for folio in object.cut_by(from..end).into_iter().flatten() {
-                self.split_folio(object, folio);
-            }
-        }
-    }
-
-    /// Unmaps what is left of an object's large folio in this space, but for private copies, and
-    /// splits it if no other space maps it. As in Linux also where it is locked: the next access
-    /// maps a page of it again.
-    pub(super) fn split_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>) {
-        self.zap_for_folio(object, folio, true);
-    }
-    /// Unmaps pages of an object that become one folio, but for private copies.
-    pub(crate) fn zap_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>) {
-        self.zap_for_folio(object, folio, false);
-    }
-    fn zap_for_folio(&self, object: &Arc<Object<M>>, folio: Range<u64>, splits: bool) {
-        self.zap_pages(&Pages {
-            object,
-            from: folio.start,
-            end: folio.end,
-            keep_copies: true,
-            moves: true,
-            splits,
-        });
-    }
-
-    /// Unmaps the object's page, of its size, that backs the single page `index`; private copies
-    /// stay. `moves`: it will be back, so that what was written must say so (soft-dirty).
-    pub(super) fn zap_object_page(&self, object: &Arc<Object<M>>, index: u64, moves: bool) {
-        let size = object.huge_order().unwrap_or_default().pages();
-        let from = index / size * size;
-        self.zap_pages(&Pages {
-            object,
-            from,
-            end: from + size,
-            keep_copies: true,
-            moves,
-            splits: false,
-        });
-    }
-
-    /// Unmaps them. No mapping moves, goes or comes by a fork meanwhile: one in progress is waited
-    /// for.
-    fn zap_pages(&self, pages: &Pages<'_, M>) {
+    /// Unmaps pages of an object. No mapping moves, goes or comes by a fork meanwhile: one in
+    /// progress is waited for.
+    pub(crate) fn zap(&self, pages: &Pages<'_, M>) {
         let mut areas = self.areas_at_last();
-        let mut next = areas.zap_object(pages, VirtAddr(0));
-        while let Some(at) = next {
+        let mut at = VirtAddr(0);
+        while let Some(next) = pages.zap(&mut areas, at) {
+            at = next;
             if !areas.in_huge_page(at) {
                 // No early end: the object has changed already, so its pages must not stay mapped.
                 areas.pause();
             }
-            next = areas.zap_object(pages, at);
         }
     }
 }
@@ -122,7 +56,7 @@ impl<M: Machine> AddressSpace<M> {
         };
         loop {
             zap.budget = Budget::step(&self.mm);
-            tables.zap_some(&mut dead, &mut zap);
+            tables.zap(&mut dead, &mut zap);
             dead.finish();
             drop(reading);
             if tables.is_empty() {
@@ -134,17 +68,6 @@ impl<M: Machine> AddressSpace<M> {
             reading = self.read_shared();
         }
     }
-}
-
-/// Object pages to unmap.
-struct Pages<'a, M: Machine> {
-    object: &'a Arc<Object<M>>,
-    from: u64,
-    end: u64,
-    keep_copies: bool,
-    moves: bool,
-    /// They are those of a large folio, which is to be split.
-    splits: bool,
 }
 
 impl<M: Machine> Areas<'_, M> {
@@ -252,31 +175,32 @@ impl<M: Machine> Locked<'_, M> {
             budget: *budget,
             ..Zap::default()
         };
-        let stopped = self.table.edit(gather).zap_some(range, &mut zap);
+        let stopped = self.table.edit(gather).zap(range, &mut zap);
         self.rss.sub(vma, &zap);
         *budget = zap.budget;
         stopped
     }
+}
 
-    /// One step of [`AddressSpace::zap_object_range`] at `start`; returns where the next one
-    /// begins.
-    fn zap_object(&mut self, pages: &Pages<'_, M>, start: VirtAddr) -> Option<VirtAddr> {
-        let mut gather = self.gather();
-        let mut budget = Budget::step(self.mm());
+impl<M: Machine> Pages<'_, M> {
+    /// One step of [`AddressSpace::zap`] at `start`; returns where the next one begins.
+    fn zap(&self, space: &mut Locked<'_, M>, start: VirtAddr) -> Option<VirtAddr> {
+        let mut gather = space.gather();
+        let mut budget = Budget::step(space.mm());
         let Inner {
             vmas, table, rss, ..
-        } = &mut **self;
+        } = &mut **space;
         let (mut stopped, mut untracked) = (None, None);
         for vma in vmas.iter_in(VirtRange::new(start, M::Pte::USER_END)) {
             if !budget.take(1) {
                 stopped = Some(vma.range.start.max(start));
                 break;
             }
-            let Some(range) = pages.mapped_by(vma) else {
+            let Some(range) = self.mapped_by(vma) else {
                 continue;
             };
             let mut zap = Zap {
-                keep_anon: pages.keep_copies,
+                keep_anon: self.keep_copies,
                 keep_guards: true,
                 budget,
                 ..Zap::default()
@@ -285,15 +209,17 @@ impl<M: Machine> Locked<'_, M> {
             let mut edit = table.edit(&mut gather);
             let range = edit.around_leaves(range);
             // As in Linux, write protection of huge pages goes with them, unless they come back.
-            let marks = pages.moves || !vma.flags.is_hugetlb();
+            let marks = self.moves || !vma.flags.is_hugetlb();
             stopped = match vma.keeps_marks() && marks {
                 // Without memory for its markers a huge page stays mapped, and is not moved.
-                true => edit.uffd_zap_some(range, &mut zap).unwrap_or_default(),
-                false => edit.zap_some(range, &mut zap),
+                true => edit
+                    .zap_for_markers(range, false, &mut zap)
+                    .unwrap_or_default(),
+                false => edit.zap(range, &mut zap),
             };
             rss.sub(vma, &zap);
             budget = zap.budget;
-            if pages.moves && zap.object > 0 && vma.flags.is_tracked() {
+            if self.moves && zap.object > 0 && vma.flags.is_tracked() {
                 // The entry is gone that said whether it was written: all of the VMA was.
                 untracked = Some(vma.range.start);
                 stopped = stopped.or(Some(vma.range.end));
@@ -303,29 +229,13 @@ impl<M: Machine> Locked<'_, M> {
             }
         }
         gather.finish();
-        if let Some(slot) = untracked.and_then(|at| self.vmas.find(at)) {
-            self.vmas.get_mut(slot).flags -= VmaFlags::TRACKED;
+        if let Some(slot) = untracked.and_then(|at| space.vmas.find(at)) {
+            space.vmas.get_mut(slot).flags -= VmaFlags::TRACKED;
         }
-        if pages.splits && stopped.is_none() {
+        if self.splits && stopped.is_none() {
             // While faults of this space wait.
-            pages.object.split(pages.from..pages.end);
+            self.object.split(self.range.clone());
         }
         stopped
-    }
-}
-
-impl<M: Machine> Pages<'_, M> {
-    /// The range where the VMA maps some of them.
-    fn mapped_by(&self, vma: &Vma<M>) -> Option<VirtRange> {
-        let Backing::Object { object, offset, .. } = &vma.backing else {
-            return None;
-        };
-        let (first, last) = (
-            self.from.max(*offset),
-            self.end.min(offset + vma.range.pages()),
-        );
-        let at = |page: u64| vma.range.start + ((page - offset) << PAGE_SHIFT);
-        (core::ptr::eq(object.file_object(), &**self.object) && first < last)
-            .then(|| VirtRange::new(at(first), at(last)))
     }
 }

@@ -1,29 +1,10 @@
-//! Growth and shrinkage in place, and the limits on growth.
+//! Growth in place, and the limits on growth.
 
-use super::Gone;
 use super::request::Request;
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
-use crate::space::{Areas, Error, Locked, user_pages};
+use crate::space::{Error, Locked, user_pages};
 use crate::vma::{Slot, VmaFlags};
-
-impl<M: Machine> Areas<'_, M> {
-    /// Unmaps the tail of the old range past the new length.
-    #[inline]
-    pub(super) fn unmap_tail(
-        &mut self,
-        request: &Request,
-        old: VirtRange,
-        gone: &mut Gone<M>,
-    ) -> Result<(), Error> {
-        let tail = VirtRange::new(request.kept().end, old.end);
-        if !tail.is_empty() {
-            self.check_seals(tail)?;
-            gone.push(self.remove(tail)?);
-        }
-        Ok(())
-    }
-}
 
 impl<M: Machine> Locked<'_, M> {
     /// Grows in place, if the range ends its VMA and nothing follows. As in Linux, a stack above

@@ -11,7 +11,7 @@ use crate::table::Budget;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
-    /// Unmaps the target.
+    /// Unmaps the target, or the tail of the old range past the new length.
     #[inline(never)]
     pub(super) fn clear(&mut self, range: VirtRange, gone: &mut Gone<M>) -> Result<(), Error> {
         if self.vmas.is_clear(range) {

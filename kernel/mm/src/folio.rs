@@ -125,7 +125,7 @@ impl Folio {
         pfn
     }
     /// Takes over the reference that came with a stored frame number.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn from_pfn(pfn: Pfn) -> Folio {
         Folio(pfn)
     }

@@ -49,12 +49,12 @@ impl Series {
     pub const ZERO: Series = Series { raw: 0, step: 0 };
 
     /// All alike.
-    #[inline(always)]
+    #[inline]
     pub const fn same(raw: u64) -> Series {
         Series { raw, step: 0 }
     }
     /// The entry at `index`.
-    #[inline(always)]
+    #[inline]
     pub const fn at(self, index: usize) -> u64 {
         self.raw.wrapping_add(index as u64 * self.step)
     }
@@ -96,7 +96,7 @@ pub trait PhysMem: Send + Sync + 'static {
     fn store_run(&self, row: Blank, entries: Series);
     /// Replaces the entries, while they equal those of `old`, by `new` and so on, by the same step;
     /// returns how many. The frames stay.
-    #[inline(always)]
+    #[inline]
     fn replace_run(&self, row: Settled, old: Series, new: u64) -> usize {
         self.copy_run(row, row.0.table, old, new)
     }

@@ -130,7 +130,7 @@ impl Key {
     pub const MOST: u8 = 16;
 
     /// The key as attributes of an entry.
-    #[inline(always)]
+    #[inline]
     pub const fn attrs(self) -> Attrs {
         Attrs::from_bits_retain((self.0 as u16) << Self::SHIFT)
     }

@@ -104,6 +104,7 @@ fn once<M: Machine>(
     once_here(locked, request, wants, kept)
 }
 
+/// [`once`], in line in the fault's first attempt, which saves it a call.
 #[inline(always)]
 fn once_here<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -122,6 +123,7 @@ fn once_here<M: Machine>(
     install(locked, request, wants, folio).map_err(|OutOfMemory| Miss::Refused)
 }
 
+/// A zeroed folio. In line: the order is mostly a constant of the caller.
 #[inline(always)]
 pub(super) fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
     match order {

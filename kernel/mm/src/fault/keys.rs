@@ -28,7 +28,7 @@ pub(super) fn refused_if_there<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, access: Acc
 }
 
 /// Whether an access that the running thread has tried is for a page to be made.
-#[inline(always)]
+#[inline]
 pub(super) fn may_try<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, access: Access) -> bool {
     allowed(vma, access, false) && !refused_if_there(mm, vma, access)
 }

@@ -68,6 +68,7 @@ pub(super) fn attempt<M: Machine>(
     attempt_here(locked, request, most)
 }
 
+/// [`attempt`], in line in the entry of a fault, which saves the request's way through memory.
 #[inline(always)]
 fn attempt_here<M: Machine>(
     locked: &mut Locked<'_, M>,

@@ -103,6 +103,7 @@ impl Allocator {
     pub fn free(&self, cpu: usize, blocks: &[Pfn]) {
         self.free_each(&self.table, &self.cpus[cpu], blocks);
     }
+    /// [`Self::free`] to the lists of one CPU. In line: a copy for each caller's number of blocks.
     #[inline(always)]
     fn free_each(&self, table: &FrameTable, local: &Local, blocks: &[Pfn]) {
         let many = blocks.len() >= MANY;

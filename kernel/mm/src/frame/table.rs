@@ -40,7 +40,7 @@ impl Block {
         Block { head, kind, order }
     }
     /// Number of its frames from `first`, one of them, on.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn pages_from(&self, first: Pfn) -> usize {
         (self.order.pages() - (first - self.head)) as usize
     }

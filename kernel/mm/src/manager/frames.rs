@@ -38,6 +38,7 @@ impl<M: Machine> Mm<M> {
             None => self.alloc_slowly(order, kind, reserve),
         }
     }
+    /// A request of the CPU that runs. In line: it stays in registers.
     #[inline(always)]
     fn request(&self, order: Order, kind: Kind, reserve: Reserve) -> AllocRequest {
         AllocRequest {
@@ -109,6 +110,7 @@ impl<M: Machine> Mm<M> {
         }
         self.to_allocator(blocks);
     }
+    /// Gives blocks to the allocator, in line as [`Self::free`] is.
     #[inline(always)]
     fn to_allocator(&self, blocks: &[Pfn]) {
         self.poison(blocks);

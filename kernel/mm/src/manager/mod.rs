@@ -307,7 +307,7 @@ impl<M: Machine> Mm<M> {
         self.count_all([(event, n)]);
     }
     /// Counts some events at once: the CPU is asked for its number once.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn count_all<const N: usize>(&self, events: [(Event, u64); N]) {
         self.stats.add(&self.machine, events);
     }

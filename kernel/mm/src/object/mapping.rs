@@ -147,7 +147,7 @@ impl<M: Machine> Drop for Mapping<M> {
 
 impl<M: Machine> Deref for Mapping<M> {
     type Target = Arc<Object<M>>;
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &Arc<Object<M>> {
         &self.object
     }

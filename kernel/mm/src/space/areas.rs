@@ -29,8 +29,7 @@ pub(crate) struct Areas<'a, M: Machine> {
 
 impl<M: Machine> AddressSpace<M> {
     /// Locks the space for a change of its VMAs, after any change in progress. Error: the thread is
-    /// to end.
-    // In line, and made in one place: it would be copied where two ways meet.
+    /// to end. In line, and made in one place: it would be copied where two ways meet.
     #[inline(always)]
     pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
         loop {

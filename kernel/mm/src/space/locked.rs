@@ -58,7 +58,7 @@ impl<'a, M: Machine> Locked<'a, M> {
         self.inner.turn
     }
     /// A gather of the space.
-    #[inline(always)]
+    #[inline]
     pub fn gather(&self) -> Gather<'a, M> {
         Gather::new(self.mm(), self.id())
     }

@@ -54,7 +54,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         (self.node.level == level).then(|| self.node.meta().lock())
     }
     /// The turn of that lock ([`BitGuard::is_turn`]).
-    #[inline(always)]
+    #[inline]
     pub fn turn(&self) -> u64 {
         self.node.meta().turns().now()
     }
@@ -113,12 +113,12 @@ impl<'a, M: Machine> Cursor<'a, M> {
         (self.above, self.node) = (node.frame, below);
         true
     }
-    #[inline(always)]
+    #[inline]
     pub fn mm(&self) -> &'a Mm<M> {
         self.node.mm
     }
     /// Index of the page's entry in that table.
-    #[inline(always)]
+    #[inline]
     pub(super) fn index(&self) -> usize {
         self.node.index(self.va)
     }

@@ -35,11 +35,11 @@ impl PageTable {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    #[inline(always)]
+    #[inline]
     pub(super) fn mm(&self) -> &'a Mm<M> {
         self.gather.mm()
     }
-    #[inline(always)]
+    #[inline]
     pub(super) fn root(&self) -> Node<'a, M> {
         Node::root(self.mm(), self.space)
     }

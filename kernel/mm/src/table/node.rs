@@ -27,13 +27,13 @@ pub(crate) trait AtLevel: Copy {
     fn get(self) -> Level;
 }
 impl AtLevel for Level {
-    #[inline(always)]
+    #[inline]
     fn get(self) -> Level {
         self
     }
 }
 impl AtLevel for Ptes {
-    #[inline(always)]
+    #[inline]
     fn get(self) -> Level {
         Level::Pte
     }
@@ -50,7 +50,7 @@ pub(crate) struct Present {
 }
 
 impl<M: Machine, L: Copy> Clone for Node<'_, M, L> {
-    #[inline(always)]
+    #[inline]
     fn clone(&self) -> Self {
         *self
     }
@@ -58,6 +58,7 @@ impl<M: Machine, L: Copy> Clone for Node<'_, M, L> {
 impl<M: Machine, L: Copy> Copy for Node<'_, M, L> {}
 
 impl<'a, M: Machine, L: AtLevel> Node<'a, M, L> {
+    /// The memory that holds the tables.
     #[inline(always)]
     pub fn mem(self) -> &'a M::Mem {
         self.mm.machine().mem()

@@ -28,7 +28,7 @@ pub(crate) struct Run {
 
 impl Run {
     /// The run, after it was cleared.
-    #[inline(always)]
+    #[inline]
     pub fn removed(&self) -> Removed {
         Removed::ptes(self.head, self.pfn, self.n as u32)
     }
@@ -59,6 +59,7 @@ pub(crate) struct Runs<'a, M: Machine> {
 
 impl<M: Machine> Iterator for Runs<'_, M> {
     type Item = (VirtAddr, Run);
+    /// In line: its state stays in the registers of the loop.
     #[inline(always)]
     fn next(&mut self) -> Option<(VirtAddr, Run)> {
         while self.index < self.end && self.left > 0 {
@@ -91,7 +92,7 @@ impl<'a, M: Machine> PteTable<'a, M> {
     }
 
     /// The run at `index`, up to `end`; `None` when nothing is mapped there.
-    #[inline(always)]
+    #[inline]
     pub fn run_at(self, index: usize, end: usize) -> Option<Run> {
         Some(self.run_of(index, self.present(index)?, end))
     }

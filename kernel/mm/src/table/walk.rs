@@ -30,7 +30,7 @@ impl<'a, M: Machine> Leaves<'a, M> {
         }
     }
     /// The PTE table; `None` for a PMD leaf.
-    #[inline(always)]
+    #[inline]
     pub fn ptes(&self) -> Option<PteTable<'a, M>> {
         (self.node.level == Level::Pte).then(|| self.node.ptes())
     }

@@ -9,7 +9,7 @@ use crate::stat::Event;
 
 impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     /// Adds `n` to the live count; wraps around, for subtraction.
-    #[inline(always)]
+    #[inline]
     pub(super) fn add_live(self, n: u32) {
         self.meta().add_live(n);
     }
@@ -58,12 +58,12 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
         false
     }
     /// Clears an entry; returns the leaf, including the walker's last bits.
-    #[inline(always)]
+    #[inline]
     pub(super) fn take_leaf(self, index: usize) -> Option<Present> {
         leaf_of::<M>(self.mem().swap(self.frame, index, 0), self.level.get())
     }
     /// Links a table.
-    #[inline(always)]
+    #[inline]
     pub(super) fn write_table(self, index: usize, child: Pfn) {
         self.mem().store(self.frame, index, M::Pte::table(child));
     }
@@ -74,7 +74,7 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
         self.mem().store(self.frame, index, raw);
     }
     /// Clears an entry, discarding its bits.
-    #[inline(always)]
+    #[inline]
     pub(super) fn clear(self, index: usize) {
         self.mem().store(self.frame, index, 0);
     }
@@ -136,8 +136,8 @@ impl<M: Machine> PteTable<'_, M> {
                 .store_run(Blank(self.row(index, n)), Series::ZERO),
         }
     }
-    /// Sets bits in an entry; returns whether it changed.
-    // Inlined: halves the cost of a loop over a run.
+    /// Sets bits in an entry; returns whether it changed. In line: halves the cost of a loop
+    /// over a run.
     #[inline(always)]
     pub(super) fn add(self, index: usize, bits: Attrs) -> bool {
         let mut raw = self.mem().load(self.frame, index);

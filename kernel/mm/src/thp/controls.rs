@@ -140,7 +140,7 @@ impl Controls {
     }
 
     /// The sizes of shared memory.
-    #[inline(always)]
+    #[inline]
     pub fn shmem(&self) -> ShmemOrders {
         ShmemOrders(self.shmem.load(Ordering::Relaxed))
     }

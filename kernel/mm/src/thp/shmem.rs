@@ -67,7 +67,7 @@ impl ShmemOrders {
         ShmemOrders(sets.fold(0, |all, one| all | one))
     }
     /// Whether shared memory is in single pages, whatever object and area.
-    #[inline(always)]
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

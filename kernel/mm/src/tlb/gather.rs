@@ -78,8 +78,8 @@ pub struct Gather<'a, M: Machine> {
 }
 
 impl<'a, M: Machine> Gather<'a, M> {
-    /// For a space that may be loaded on a CPU.
-    // Inlined, and `finish` takes a reference: a move copies kilobytes.
+    /// For a space that may be loaded on a CPU. In line, and `finish` takes a reference: a move
+    /// copies kilobytes.
     #[inline(always)]
     pub fn new(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
         Gather {
@@ -258,7 +258,7 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
 
     /// The memory manager of the space.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn mm(&self) -> &'a Mm<M> {
         self.mm
     }

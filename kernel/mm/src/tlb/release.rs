@@ -43,6 +43,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
         self.release_one::<_, false>(gone, self.mm.account());
     }
+    /// Drops the only reference of the gather. In line: a copy for each scheme that is known.
     #[inline(always)]
     fn release_one<A: Account, const IN_PLACE: bool>(&mut self, gone: Gone, account: A) {
         self.frames.clear();
@@ -72,6 +73,7 @@ impl<'a, M: Machine> Gather<'a, M> {
             self.release_by::<_, false>(release)
         });
     }
+    /// What each reference is dropped by. In line: it stays in registers.
     #[inline(always)]
     fn by<A>(&self, account: A) -> Release<'a, M, A> {
         Release {
@@ -81,6 +83,7 @@ impl<'a, M: Machine> Gather<'a, M> {
             one_by_one: None,
         }
     }
+    /// Drops all references of the gather. In line: a copy for each scheme that is known.
     #[inline(always)]
     fn release_by<A: Account, const IN_PLACE: bool>(&mut self, release: Release<'a, M, A>) {
         let mm = self.mm;

@@ -13,7 +13,7 @@ impl<M: Machine> AddressSpace<M> {
     /// mprotect(2). EINVAL: misaligned, also to huge pages; ENOMEM: a hole (what precedes it is
     /// changed, as in Linux) or too many VMAs; EACCES: a read-only file's shared mapping made
     /// writable, or memory made executable that the process refuses itself; EPERM: a sealed VMA.
-    #[inline(always)]
+    #[inline]
     pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
         self.protect_with_key(start, len, prot, None)
     }

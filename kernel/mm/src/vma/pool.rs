@@ -75,12 +75,12 @@ impl<T, const N: usize> NodePool<T, N> {
     }
 
     /// The items of a node.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, number: u32) -> &[T] {
         &self.nodes[number as usize]
     }
     /// The items of a node that may not be there any more, or may be another's now.
-    #[inline(always)]
+    #[inline]
     pub fn try_get(&self, number: u32) -> &[T] {
         self.nodes.get(number as usize).map_or(&[], Vec::as_slice)
     }

@@ -28,7 +28,7 @@ pub struct Slot {
 
 impl Slot {
     /// Another VMA of the same leaf.
-    #[inline(always)]
+    #[inline]
     pub(super) fn with(self, at: u32) -> Slot {
         Slot { at, ..self }
     }
@@ -50,14 +50,14 @@ impl Found {
             at: HintU32::new(0),
         }
     }
-    #[inline(always)]
+    #[inline]
     pub(super) fn get(&self) -> Slot {
         Slot {
             leaf: self.leaf.load(Ordering::Relaxed),
             at: self.at.load(Ordering::Relaxed),
         }
     }
-    #[inline(always)]
+    #[inline]
     pub(super) fn set(&self, slot: Slot) {
         self.leaf.store(slot.leaf, Ordering::Relaxed);
         self.at.store(slot.at, Ordering::Relaxed);

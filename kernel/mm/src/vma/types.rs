@@ -115,7 +115,7 @@ impl Prot {
     const KEY_SHIFT: u32 = 4;
 
     /// Whether it allows nothing (PROT_NONE).
-    #[inline(always)]
+    #[inline]
     pub const fn is_none(self) -> bool {
         !self.intersects(Prot::RIGHTS)
     }

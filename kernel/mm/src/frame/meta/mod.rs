@@ -137,12 +137,12 @@ impl FrameMeta {
         Order((self.state.load(Ordering::Relaxed) >> 8) as u8)
     }
     /// The words of a private folio's account, of a frame that may have another use by now.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn former_words(&self) -> &AccountWords {
         &self.words
     }
     /// Where a private folio was mapped, of a frame that may have another use by now.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn former_index(&self) -> Vpn {
         Vpn(self.place.load(Ordering::Relaxed))
     }
@@ -177,7 +177,7 @@ impl FrameMeta {
     }
     /// Whether it is the head of a huge page in use. It is never split, nor on the queue of
     /// deferred splits.
-    #[inline(always)]
+    #[inline]
     pub fn is_hugetlb(&self) -> bool {
         self.flag(HUGETLB)
     }
@@ -206,6 +206,7 @@ impl FrameMeta {
     pub(crate) fn has_hwpoison(&self) -> bool {
         self.flag(HAS_HWPOISON)
     }
+    /// Sets the word of state. In line: what is constant becomes one store.
     #[inline(always)]
     fn write(&self, kind: Kind, order: Order, flags: u32) {
         // Without the poison of debug builds there is nothing to keep.
@@ -325,7 +326,7 @@ impl FrameMeta {
             order.0
         )
     }
-    #[inline(always)]
+    #[inline]
     fn flag(&self, flag: u32) -> bool {
         self.state.load(Ordering::Relaxed) & flag != 0
     }

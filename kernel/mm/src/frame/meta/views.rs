@@ -15,7 +15,7 @@ macro_rules! views {
 
         impl FrameMeta {
             $($(#[$doc])*
-            #[inline(always)]
+            #[inline]
             pub(crate) fn $method(&self) -> $view<'_> {
                 debug_assert!(matches!(self.kind(), $kinds), "{self:?}");
                 $view(self)
@@ -38,12 +38,12 @@ views! {
 
 impl Links<'_> {
     /// The next frame in the list.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn next(self) -> u32 {
         self.0.place.load(Ordering::Relaxed) as u32
     }
     /// The previous frame in the list.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn prev(self) -> u32 {
         (self.0.place.load(Ordering::Relaxed) >> 32) as u32
     }
@@ -67,17 +67,17 @@ impl<'a> TableFrame<'a> {
         BitGuard::lock(&self.0.count, LOCKED, self.turns())
     }
     /// The turns of its lock, while no other space shares it and this one stays locked.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn turns(self) -> Turns<'a> {
         Turns::new(&self.0.place, TURN)
     }
     /// Entries that are not absent. Under the space's lock or the table's, as the other methods.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn live(self) -> u32 {
         self.0.count.load(Ordering::Relaxed) & !LOCKED
     }
     /// Sets the count of entries that are not absent, under the space's lock.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn set_live(self, n: u32) {
         self.0.count.store(n, Ordering::Relaxed);
     }
@@ -88,12 +88,12 @@ impl<'a> TableFrame<'a> {
         self.0.count.store(count.wrapping_add(n), Ordering::Relaxed);
     }
     /// The record of `table::note` about the spaces that share the table.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn note(self) -> u64 {
         self.0.place.load(Ordering::Relaxed)
     }
     /// Sets the record.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn set_note(self, note: u64) {
         self.0.place.store(note, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl<'a> TableFrame<'a> {
 /// A page table's references are counted plainly.
 impl Deref for TableFrame<'_> {
     type Target = FrameMeta;
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &FrameMeta {
         self.0
     }
@@ -111,12 +111,12 @@ impl Deref for TableFrame<'_> {
 impl AnonFolio<'_> {
     /// The virtual page where the folio's first page was mapped, or would have been, when its
     /// mappings were last looked up: a hint for the next lookup.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn index(self) -> Vpn {
         Vpn(self.0.place.load(Ordering::Relaxed))
     }
     /// Sets the hint; under the lock of the space that maps the folio.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn set_index(self, vpn: Vpn) {
         self.0.place.store(vpn.0, Ordering::Relaxed);
     }
@@ -129,12 +129,12 @@ impl AnonFolio<'_> {
 
 impl<'a> AnonPage<'a> {
     /// The words of the folio's account in this frame.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn words(self) -> &'a AccountWords {
         &self.0.words
     }
     /// The record of the page's long-term pins.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn pins(self) -> u32 {
         self.0.count.load(Ordering::Relaxed)
     }

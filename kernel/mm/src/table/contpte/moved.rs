@@ -42,7 +42,7 @@ fn whole_blocks<M: Machine>(entries: &Range<usize>, va: VirtAddr) -> impl Iterat
 }
 
 impl<M: Machine> Moving<'_, M> {
-    // Inlined: most callers need a part of what is decoded.
+    /// What the entry maps, frozen or not. In line: most callers need a part of it.
     #[inline(always)]
     fn leaf(&self, index: usize) -> Option<Present> {
         let raw = self.table.mem().load(self.table.frame, index);

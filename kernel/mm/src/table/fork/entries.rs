@@ -202,6 +202,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
 }
 
 impl<'a, M: Machine> Pair<'a, M> {
+    /// The memory that holds the tables.
     #[inline(always)]
     pub(super) fn mem(&self) -> &'a M::Mem {
         self.mm.machine().mem()

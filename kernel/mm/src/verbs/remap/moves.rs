@@ -222,7 +222,7 @@ impl<M: Machine> Areas<'_, M> {
         }
         Ok(())
     }
-    // In line: twice on the way of each move, and of a cold one.
+    /// Moves a part, and its VMA. In line: twice on the way of each move, and of a cold one.
     #[inline(always)]
     fn move_part(&mut self, old: VirtRange, new: VirtRange, keep: bool) -> Result<(), Error> {
         if !old.is_empty() {

@@ -11,6 +11,13 @@ pub struct CacheShape {
     pub ways: u32,
 }
 
+impl CacheShape {
+    /// So many bytes in sets of so many ways.
+    pub const fn new(bytes: u64, ways: u32) -> CacheShape {
+        CacheShape { bytes, ways }
+    }
+}
+
 /// How the last level is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
@@ -30,6 +37,17 @@ pub struct TlbArray {
     pub ways: u32,
     /// The sizes of its entries as powers of two: 12 for 4 KiB, 16 for 64 KiB, 21 for 2 MiB.
     pub sizes: &'static [u8],
+}
+
+impl TlbArray {
+    /// So many entries in sets of so many ways, of these sizes.
+    pub const fn new(entries: u32, ways: u32, sizes: &'static [u8]) -> TlbArray {
+        TlbArray {
+            entries,
+            ways,
+            sizes,
+        }
+    }
 }
 
 /// One level of a TLB: arrays that are looked up together. A page that is larger than the entries

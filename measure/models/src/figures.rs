@@ -1,8 +1,6 @@
 //! What is counted, per CPU.
 
-use std::ops::{AddAssign, Sub};
-
-/// A struct of counters that can be added, subtracted and listed by name.
+/// A struct of counters that can be listed by name.
 macro_rules! counts {
     ($(#[$about:meta])* pub struct $name:ident { $($(#[$field_about:meta])* $field:ident,)* }) => {
         $(#[$about])*
@@ -13,20 +11,6 @@ macro_rules! counts {
             /// The counters by name, in the order of their declaration.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
-
-        impl AddAssign for $name {
-            fn add_assign(&mut self, other: Self) {
-                $(self.$field += other.$field;)*
-            }
-        }
-
-        /// What was counted since `earlier`.
-        impl Sub for $name {
-            type Output = Self;
-            fn sub(self, earlier: Self) -> Self {
-                Self { $($field: self.$field - earlier.$field),* }
             }
         }
     };
@@ -56,15 +40,7 @@ impl Served {
     }
     /// Those that the first level did not serve.
     pub fn l1_misses(&self) -> u64 {
-        self.l2 + self.l2_misses()
-    }
-    /// Those that no private level of the CPU served.
-    pub fn l2_misses(&self) -> u64 {
-        self.last + self.last_misses()
-    }
-    /// Those that the last level did not serve.
-    pub fn last_misses(&self) -> u64 {
-        self.remote + self.memory
+        self.l2 + self.last + self.remote + self.memory
     }
 }
 
@@ -156,10 +132,6 @@ impl Figures {
             .map(|(name, count)| (name.to_owned(), count));
         served.chain(translated).chain(events)
     }
-    /// Walks for data and for fetches.
-    pub fn walks(&self) -> u64 {
-        self.dtlb.walks + self.itlb.walks
-    }
 }
 
 fn named(
@@ -167,30 +139,4 @@ fn named(
     fields: impl Iterator<Item = (&'static str, u64)>,
 ) -> impl Iterator<Item = (String, u64)> {
     fields.map(move |(name, count)| (format!("{group}_{name}"), count))
-}
-
-impl AddAssign for Figures {
-    fn add_assign(&mut self, other: Self) {
-        self.data += other.data;
-        self.fetch += other.fetch;
-        self.walk += other.walk;
-        self.dtlb += other.dtlb;
-        self.itlb += other.itlb;
-        self.events += other.events;
-    }
-}
-
-/// What was counted since `earlier`.
-impl Sub for Figures {
-    type Output = Self;
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            data: self.data - earlier.data,
-            fetch: self.fetch - earlier.fetch,
-            walk: self.walk - earlier.walk,
-            dtlb: self.dtlb - earlier.dtlb,
-            itlb: self.itlb - earlier.itlb,
-            events: self.events - earlier.events,
-        }
-    }
 }

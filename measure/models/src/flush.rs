@@ -9,12 +9,10 @@ use crate::entry::{Entry, Kind};
 /// A flush. A page or block of which any part is named loses all of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// Everything: INVPCID type 2, a change of CR4.PGE; TLBI VMALLE1.
+    /// Everything: a change of CR4.PGE; TLBI VMALLE1.
     All,
-    /// Everything but global entries: INVPCID type 3.
-    NotGlobal,
     /// What was cached under one tag, but for global entries: MOV to CR3 with bit 63 clear (the tag
-    /// is the new PCID), INVPCID type 1; TLBI ASIDE1. Without PCIDs the tag is 0.
+    /// is the new PCID); TLBI ASIDE1. Without PCIDs the tag is 0.
     Tag(u16),
     /// The pages of a range of addresses.
     Pages {
@@ -38,7 +36,7 @@ pub enum Tables {
     Keep,
     /// What covers the pages (TLBI VAE1).
     OfPages,
-    /// All that was cached under the tag (INVLPG, INVPCID type 0).
+    /// All that was cached under the tag (INVLPG).
     OfTag,
 }
 
@@ -54,44 +52,6 @@ impl Flush {
         }
     }
 
-    /// INVPCID: its type (the register operand), and the two words of its descriptor; `None` for a
-    /// type that does not exist.
-    pub fn invpcid(kind: u64, descriptor: [u64; 2]) -> Option<Self> {
-        let pcid = (descriptor[0] & 0xfff) as u16;
-        match kind {
-            0 => Some(Flush::Pages {
-                address: descriptor[1],
-                bytes: 1,
-                tag: Some(pcid),
-                globals: false,
-                tables: Tables::OfTag,
-            }),
-            1 => Some(Flush::Tag(pcid)),
-            2 => Some(Flush::All),
-            3 => Some(Flush::NotGlobal),
-            _ => None,
-        }
-    }
-
-    /// The pages of 4 KiB that it names, if they are few: rather looked for one by one.
-    pub(crate) fn few_pages(&self) -> Option<impl Iterator<Item = u64> + use<>> {
-        const FEW: u64 = 32;
-        let Flush::Pages { address, bytes, .. } = *self else {
-            return None;
-        };
-        let last = address.saturating_add(bytes.max(1) - 1) >> 12;
-        let pages = (address >> 12)..=last;
-        (last - pages.start() < FEW).then(|| pages.map(|page| page << 12))
-    }
-
-    /// Whether it drops entries that point to tables, also those for other addresses.
-    pub(crate) fn names_all_tables(&self) -> bool {
-        match self {
-            Flush::All | Flush::NotGlobal | Flush::Tag(_) => true,
-            Flush::Pages { tables, .. } => *tables == Tables::OfTag,
-        }
-    }
-
     /// Whether it drops an entry of a TLB.
     pub(crate) fn drops(&self, entry: &Entry) -> bool {
         match entry.kind {
@@ -104,7 +64,6 @@ impl Flush {
     fn drops_page(&self, entry: &Entry) -> bool {
         match *self {
             Flush::All => true,
-            Flush::NotGlobal => !entry.global,
             Flush::Tag(tag) => !entry.global && entry.tag == tag,
             Flush::Pages {
                 address,
@@ -128,7 +87,7 @@ impl Flush {
     /// Walk caches know no global entries.
     pub(crate) fn drops_table(&self, base: u64, level: u8, of: u16) -> bool {
         match *self {
-            Flush::All | Flush::NotGlobal => true,
+            Flush::All => true,
             Flush::Tag(tag) => of == tag,
             Flush::Pages {
                 address,

@@ -57,7 +57,6 @@ pub mod flush;
 pub mod machine;
 pub mod mmu;
 pub mod presets;
-mod strays;
 pub mod tlb;
 pub mod walk;
 mod walk_cache;

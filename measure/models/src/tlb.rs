@@ -6,18 +6,6 @@
 use crate::config::{BadPreset, TlbArray, TlbShape, sets};
 use crate::entry::{Entry, Kind, TABLE_SIZE};
 use crate::flush::Flush;
-use crate::strays::Strays;
-
-impl Entry {
-    /// Becomes empty, if a flush names it; returns how many entries that are.
-    fn flush(&mut self, flush: &Flush) -> u64 {
-        let drops = flush.drops(self);
-        if drops {
-            *self = Entry::default();
-        }
-        u64::from(drops)
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Array {
@@ -65,20 +53,6 @@ impl Array {
         })
     }
 
-    /// Drops what a flush names of the set for an address; returns how many entries.
-    fn flush_set(&mut self, address: u64, size: u8, flush: &Flush) -> u64 {
-        let first = self.first(address, size);
-        let set = &mut self.entries[first..first + self.ways];
-        set.iter_mut().map(|entry| entry.flush(flush)).sum()
-    }
-
-    /// Whether the set for an address has an entry that points to its table, under any tag.
-    fn has_table(&self, base: u64) -> bool {
-        let first = self.first(base, TABLE_SIZE);
-        let mut set = self.entries[first..first + self.ways].iter();
-        set.any(|entry| entry.kind == Kind::Table && entry.base == base)
-    }
-
     /// Uses an entry: a copy of it.
     fn find(&mut self, address: u64, tag: u16, kind: Kind) -> Option<Entry> {
         let (first, way) = self.locate(address, tag, kind)?;
@@ -105,7 +79,6 @@ pub struct Tlb {
     /// A copy of the entry that was used last: it is the first of its set, so that its use changes
     /// nothing.
     last: Entry,
-    strays: Strays,
 }
 
 impl Tlb {
@@ -119,7 +92,6 @@ impl Tlb {
         Ok(Self {
             arrays,
             last: Entry::default(),
-            strays: Strays::default(),
         })
     }
 
@@ -175,7 +147,6 @@ impl Tlb {
         let choice = (entry.base >> entry.size) / sets % several.max(1);
         let mut arrays = self.arrays.iter_mut().filter(|array| has_size(array));
         if let Some(array) = arrays.nth(choice as usize) {
-            self.strays.note(&entry);
             array.insert(entry);
         }
     }
@@ -193,50 +164,11 @@ impl Tlb {
     /// Drops what a flush names; returns how many entries.
     pub fn flush(&mut self, flush: &Flush) -> u64 {
         self.last = Entry::default();
-        match flush.few_pages().filter(|_| self.strays.leave(flush)) {
-            Some(pages) => {
-                let of_pages = pages.map(|page| self.flush_page(page, flush)).sum::<u64>();
-                of_pages + self.flush_tables(flush)
-            }
-            None => self.flush_all(flush),
-        }
-    }
-
-    /// Looks at each entry.
-    fn flush_all(&mut self, flush: &Flush) -> u64 {
-        self.strays = Strays::default();
         let mut dropped = 0;
         for entry in self.arrays.iter_mut().flat_map(|array| &mut array.entries) {
-            dropped += entry.flush(flush);
-            self.strays.note(entry);
-        }
-        dropped
-    }
-
-    /// Looks at the sets for a page.
-    fn flush_page(&mut self, page: u64, flush: &Flush) -> u64 {
-        let of_array = |array: &mut Array| {
-            let sizes = array.choices().iter();
-            sizes
-                .map(|&size| array.flush_set(page, size, flush))
-                .sum::<u64>()
-        };
-        self.arrays.iter_mut().map(of_array).sum()
-    }
-
-    /// Looks at the entries that point to tables, wherever, if a flush of pages names them.
-    fn flush_tables(&mut self, flush: &Flush) -> u64 {
-        if !flush.names_all_tables() {
-            return 0;
-        }
-        let mut dropped = 0;
-        for base in self.strays.take_tables() {
-            let sets = self.arrays.iter_mut();
-            dropped += sets
-                .map(|array| array.flush_set(base, TABLE_SIZE, flush))
-                .sum::<u64>();
-            if self.arrays.iter().any(|array| array.has_table(base)) {
-                self.strays.keep_table(base);
+            if flush.drops(entry) {
+                *entry = Entry::default();
+                dropped += 1;
             }
         }
         dropped

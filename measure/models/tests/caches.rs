@@ -188,10 +188,7 @@ impl SlowMachine {
 }
 
 fn shape(sets: u64, ways: u32) -> CacheShape {
-    CacheShape {
-        bytes: sets * 64 * u64::from(ways),
-        ways,
-    }
+    CacheShape::new(sets * 64 * u64::from(ways), ways)
 }
 
 prop_compose! {

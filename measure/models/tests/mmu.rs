@@ -6,7 +6,7 @@ use common::{
     ARM_PAGE, CR4, EFER, Memory, ROOT, SMALL, X86_LARGE, X86_PAGE, X86_TABLE, arm, one, x86,
 };
 use models::config::{TlbArray, WalkCacheShape};
-use models::{Access, Machine, Options, Preset, Ram, Roots};
+use models::{Access, Options, Preset, Ram, Roots};
 
 /// The reads of RAM that a machine asks for.
 struct Watched<'a>(&'a Memory, std::cell::RefCell<Vec<u64>>);
@@ -112,43 +112,25 @@ fn rights() {
     memory.map_x86(0x1000, 12, 0x1000 | X86_PAGE & !0x40);
     memory.map_x86(0x2000, 12, 0x8000 | X86_PAGE);
     let mut machine = one(SMALL, Options::default(), x86(0));
-    let walks = |machine: &mut Machine, memory: &Memory, access| {
+    let mut walks = |memory: &Memory, access| {
         machine.reset();
         machine.access(0, access, memory);
-        (
-            machine.figures(0).dtlb.walks,
-            machine.figures(0).events.rewalks,
-        )
+        let figures = machine.figures(0);
+        (figures.dtlb.walks, figures.events.rewalks)
     };
+    let (read, write) = (Access::read(0x1000, 1), Access::write(0x1000, 1));
     assert_eq!(
-        walks(&mut machine, &memory, Access::read(0x1000, 1)),
-        (1, 0)
-    );
-    assert_eq!(
-        walks(&mut machine, &memory, Access::read(0x1000, 1)),
-        (0, 0)
+        [walks(&memory, read), walks(&memory, read)],
+        [(1, 0), (0, 0)]
     );
     memory.map_x86(0x1000, 12, 0x1000 | X86_PAGE);
-    assert_eq!(
-        walks(&mut machine, &memory, Access::write(0x1000, 1)),
-        (1, 1)
-    );
-    assert_eq!(
-        walks(&mut machine, &memory, Access::write(0x1000, 1)),
-        (0, 0)
-    );
-    assert_eq!(
-        walks(&mut machine, &memory, Access::read(0x1000, 1)),
-        (0, 0)
-    );
-    // Both levels had it.
-    let (first, second) = machine.mmu(0).held();
-    assert_eq!((first.len(), second.len()), (1, 1));
+    assert_eq!(walks(&memory, write), (1, 1));
+    assert_eq!([walks(&memory, write), walks(&memory, read)], [(0, 0); 2]);
     // What was written first needs nothing more.
-    assert_eq!(
-        walks(&mut machine, &memory, Access::write(0x2000, 1)),
-        (1, 0)
-    );
+    assert_eq!(walks(&memory, Access::write(0x2000, 1)), (1, 0));
+    // Both levels have both.
+    let (first, second) = machine.mmu(0).held();
+    assert_eq!((first.len(), second.len()), (2, 2));
 }
 
 /// The table entry that a walk cache holds has the rights of the levels above it.
@@ -243,22 +225,12 @@ fn stale_entries() {
     machine.access(0, Access::read(0x1000, 1), &memory);
     memory.map_x86(0x1000, 12, 0);
     machine.access(0, Access::read(0x1000, 1), &memory);
-    assert_eq!(
-        (
-            machine.figures(0).dtlb.walks,
-            machine.figures(0).events.unresolved
-        ),
-        (1, 0)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.walks, figures.events.unresolved), (1, 0));
     machine.flush(0, &models::Flush::invlpg(0x1000, 0));
     machine.access(0, Access::read(0x1000, 1), &memory);
-    assert_eq!(
-        (
-            machine.figures(0).dtlb.walks,
-            machine.figures(0).events.unresolved
-        ),
-        (2, 1)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.walks, figures.events.unresolved), (2, 1));
     // Without translation and without a known address nothing is cached.
     assert_eq!(machine.figures(0).data.all(), 2);
 }
@@ -271,10 +243,8 @@ fn two_pages() {
     memory.map_x86(0x2000, 12, 0xb000 | X86_PAGE);
     let mut machine = one(SMALL, Options::default(), x86(0));
     machine.access(0, Access::write(0x1ffc, 8).at(0x8ffc), &memory);
-    assert_eq!(
-        (machine.figures(0).dtlb.walks, machine.figures(0).data.all()),
-        (2, 2)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.walks, figures.data.all()), (2, 2));
     let modified: Vec<u64> = machine
         .caches()
         .held(0)
@@ -290,11 +260,7 @@ fn two_pages() {
 #[test]
 fn a_page_that_the_second_level_has_in_pieces() {
     let preset = Preset {
-        tlb2: &[TlbArray {
-            entries: 16,
-            ways: 4,
-            sizes: &[12, 21],
-        }],
+        tlb2: const { &[TlbArray::new(16, 4, &[12, 21])] },
         ..SMALL
     };
     let mut memory = Memory::new(0x20000);
@@ -303,19 +269,15 @@ fn a_page_that_the_second_level_has_in_pieces() {
     let mut machine = one(preset, Options::default(), x86(0));
     machine.access(0, Access::read(0x4000_0000, 1), &memory);
     machine.access(0, Access::read(0x7fff_f000, 1), &memory);
-    assert_eq!(
-        (machine.figures(0).dtlb.walks, machine.figures(0).dtlb.l1),
-        (1, 1)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.walks, figures.dtlb.l1), (1, 1));
     // Out of the first level, then back in from the piece: as a whole again.
     (1..=4).for_each(|page| machine.access(0, Access::read(page << 12, 1), &memory));
     machine.reset();
     machine.access(0, Access::read(0x4000_0008, 1), &memory);
     machine.access(0, Access::read(0x7fff_f000, 1), &memory);
-    assert_eq!(
-        (machine.figures(0).dtlb.l2, machine.figures(0).dtlb.l1),
-        (1, 1)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.l2, figures.dtlb.l1), (1, 1));
 }
 
 /// The top byte is no part of an address that is translated.
@@ -326,10 +288,8 @@ fn top_byte() {
     let mut machine = one(SMALL, Options::default(), arm(1));
     machine.access(0, Access::read(0xab00_0000_0000_1000, 1), &memory);
     machine.access(0, Access::read(0x1000, 1), &memory);
-    assert_eq!(
-        (machine.figures(0).dtlb.walks, machine.figures(0).dtlb.l1),
-        (1, 1)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.walks, figures.dtlb.l1), (1, 1));
 }
 
 /// With five levels of tables, addresses of x86_64 have their sign in bit 56.
@@ -359,11 +319,6 @@ fn off() {
     let memory = Memory::new(0x3000);
     let mut machine = one(SMALL, Options::default(), Roots::Off);
     machine.access(0, Access::read(0x1000, 1), &memory);
-    assert_eq!(
-        (
-            machine.figures(0).dtlb.all(),
-            machine.figures(0).data.memory
-        ),
-        (0, 1)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.dtlb.all(), figures.data.memory), (0, 1));
 }

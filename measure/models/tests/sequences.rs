@@ -59,10 +59,7 @@ fn a_stride_that_hits_one_set() {
 /// A last level of victims adds to the second level; one that is filled by misses contains it.
 #[test]
 fn victims_add_to_the_second_level() {
-    let one_set = |ways: u32| CacheShape {
-        bytes: u64::from(ways) * 64,
-        ways,
-    };
+    let one_set = |ways: u32| CacheShape::new(u64::from(ways) * 64, ways);
     for (fill, memory) in [(Fill::Victims, 0), (Fill::Misses, 12)] {
         let preset = Preset {
             l1d: one_set(1),
@@ -127,17 +124,10 @@ fn a_line_that_is_read_by_others() {
     machine.access(2, Access::read(0x1000, 8), &ram);
     machine.access(0, Access::read(0x1000, 8), &ram);
     assert_eq!(machine.figures(1).data.remote, 1);
-    assert_eq!(
-        (machine.figures(2).data.remote, machine.figures(2).data.last),
-        (0, 1)
-    );
-    assert_eq!(
-        (
-            machine.figures(0).data.l1,
-            machine.figures(0).events.invalidations
-        ),
-        (1, 0)
-    );
+    let figures = machine.figures(2);
+    assert_eq!((figures.data.remote, figures.data.last), (0, 1));
+    let figures = machine.figures(0);
+    assert_eq!((figures.data.l1, figures.events.invalidations), (1, 0));
     machine.access(0, Access::write(0x1000, 8), &ram);
     machine.access(0, Access::write(0x1000, 8), &ram);
     assert_eq!(machine.figures(0).events.invalidations, 1);
@@ -188,8 +178,6 @@ fn devices() {
         ..Access::write(0x4000, 4)
     };
     machine.access(0, device, &ram);
-    assert_eq!(
-        (machine.figures(0).data.all(), machine.figures(0).dtlb.walks),
-        (0, 1)
-    );
+    let figures = machine.figures(0);
+    assert_eq!((figures.data.all(), figures.dtlb.walks), (0, 1));
 }

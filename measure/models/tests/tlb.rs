@@ -159,7 +159,6 @@ fn ops() -> impl Strategy<Value = Vec<(u64, u16, Op)>> {
     };
     let flush = prop_oneof![
         1 => Just(Flush::All),
-        1 => Just(Flush::NotGlobal),
         1 => (0u16..3).prop_map(Flush::Tag),
         5 => address().prop_flat_map(pages),
     ];
@@ -212,7 +211,6 @@ proptest! {
                     let before = slow.entries.len();
                     slow.entries.retain(|(_, entry, _)| match flush {
                         Flush::All => false,
-                        Flush::NotGlobal => entry.global,
                         Flush::Tag(tag) => entry.global || entry.tag != tag,
                         Flush::Pages { .. } => !Slow::drops(&flush, entry),
                     });
@@ -255,11 +253,7 @@ fn arrays_that_share_a_size() {
 /// Entries that point to tables compete with pages for places; a hit after one counts as a use.
 #[test]
 fn tables_among_pages() {
-    let two_places = &[TlbArray {
-        entries: 2,
-        ways: 2,
-        sizes: &[12, 21],
-    }];
+    let two_places = const { &[TlbArray::new(2, 2, &[12, 21])] };
     let entry = |base, size, kind| Entry {
         base,
         size,
@@ -282,16 +276,8 @@ fn tables_among_pages() {
 
 #[test]
 fn shapes_that_cannot_be() {
-    let no_small_pages = &[TlbArray {
-        entries: 8,
-        ways: 4,
-        sizes: &[21],
-    }];
-    let no_sets = &[TlbArray {
-        entries: 6,
-        ways: 4,
-        sizes: &[12],
-    }];
+    let no_small_pages = const { &[TlbArray::new(8, 4, &[21])] };
+    let no_sets = const { &[TlbArray::new(6, 4, &[12])] };
     for shape in [no_small_pages, no_sets] {
         let error = Tlb::new("dtlb", shape).expect_err("no such TLB");
         assert!(error.to_string().contains("dtlb"), "{error}");

@@ -3,14 +3,10 @@
 mod common;
 
 use common::{
-    ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, ARM_TABLE, Memory, ROOT, TCR, arm,
+    ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, ARM_TABLE, Memory, ROOT, TCR, arm, levels,
 };
-use models::walk::{Walk, walk};
+use models::walk::walk;
 use models::{Fault, Roots};
-
-fn levels(walk: &Walk) -> Vec<u8> {
-    walk.steps().iter().map(|step| step.level).collect()
-}
 
 fn fault(memory: &Memory, address: u64) -> Fault {
     walk(&arm(0), address, memory)
@@ -263,8 +259,7 @@ fn addresses_of_52_bits() {
     assert_eq!(physical(low), Ok(3 << 50 | 0x4_5000));
     assert_eq!(physical(low + 0x1000), Ok(1 << 49));
     assert_eq!(physical(5 << 39 | 0x1234), Ok(1 << 39));
-    let levels: Vec<u8> = found.steps().iter().map(|step| step.level).collect();
-    assert_eq!(levels, [48, 39, 30, 21, 12]);
+    assert_eq!(levels(&found), [48, 39, 30, 21, 12]);
     assert_eq!(found.steps()[0].at, root + 3 * 8);
     let none = walk(&roots, low, &memory).found;
     assert_eq!(none, Err(Fault::Absent { level: 48 }));

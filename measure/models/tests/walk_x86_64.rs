@@ -2,15 +2,11 @@
 
 mod common;
 
-use common::{CR4, EFER, Memory, ROOT, X86_GLOBAL, X86_LARGE, X86_PAGE, X86_TABLE, x86};
-use models::walk::{Walk, walk};
+use common::{CR4, EFER, Memory, ROOT, X86_GLOBAL, X86_LARGE, X86_PAGE, X86_TABLE, levels, x86};
+use models::walk::walk;
 use models::{Fault, Roots};
 
 const NO_EXECUTE: u64 = 1 << 63;
-
-fn levels(walk: &Walk) -> Vec<u8> {
-    walk.steps().iter().map(|step| step.level).collect()
-}
 
 fn fault(memory: &Memory, address: u64) -> Fault {
     walk(&x86(0), address, memory)

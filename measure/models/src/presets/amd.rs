@@ -22,44 +22,16 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 pub const ZEN4: Preset = Preset {
     name: "zen4",
     title: "AMD Zen 4",
-    l1i: CacheShape {
-        bytes: 32 * KIB,
-        ways: 8,
-    },
-    l1d: CacheShape {
-        bytes: 32 * KIB,
-        ways: 8,
-    },
-    l2: Some(CacheShape {
-        bytes: MIB,
-        ways: 8,
-    }),
-    last: CacheShape {
-        bytes: 32 * MIB,
-        ways: 16,
-    },
+    l1i: CacheShape::new(32 * KIB, 8),
+    l1d: CacheShape::new(32 * KIB, 8),
+    l2: Some(CacheShape::new(MIB, 8)),
+    last: CacheShape::new(32 * MIB, 16),
     fill: Fill::Victims,
-    dtlb: &[TlbArray {
-        entries: 72,
-        ways: 72,
-        sizes: &[12, 14, 21, 30],
-    }],
+    dtlb: &[TlbArray::new(72, 72, &[12, 14, 21, 30])],
     stlb: None,
-    itlb: &[TlbArray {
-        entries: 64,
-        ways: 64,
-        sizes: &[12, 14, 21, 30],
-    }],
-    tlb2: &[TlbArray {
-        entries: 3072,
-        ways: 24,
-        sizes: &[12, 14, 21],
-    }],
-    itlb2: Some(&[TlbArray {
-        entries: 512,
-        ways: 8,
-        sizes: &[12, 14, 21],
-    }]),
+    itlb: &[TlbArray::new(64, 64, &[12, 14, 21, 30])],
+    tlb2: &[TlbArray::new(3072, 24, &[12, 14, 21])],
+    itlb2: Some(&[TlbArray::new(512, 8, &[12, 14, 21])]),
     walk: WalkCacheShape {
         gib512: 16,
         gib1: 48,

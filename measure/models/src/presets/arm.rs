@@ -20,36 +20,15 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 pub const CORTEX_A72: Preset = Preset {
     name: "cortex-a72",
     title: "Arm Cortex-A72",
-    l1i: CacheShape {
-        bytes: 48 * KIB,
-        ways: 3,
-    },
-    l1d: CacheShape {
-        bytes: 32 * KIB,
-        ways: 2,
-    },
+    l1i: CacheShape::new(48 * KIB, 3),
+    l1d: CacheShape::new(32 * KIB, 2),
     l2: None,
-    last: CacheShape {
-        bytes: MIB,
-        ways: 16,
-    },
+    last: CacheShape::new(MIB, 16),
     fill: Fill::Misses,
-    dtlb: &[TlbArray {
-        entries: 32,
-        ways: 32,
-        sizes: &[12, 16, 20],
-    }],
+    dtlb: &[TlbArray::new(32, 32, &[12, 16, 20])],
     stlb: None,
-    itlb: &[TlbArray {
-        entries: 48,
-        ways: 48,
-        sizes: &[12, 16, 20],
-    }],
-    tlb2: &[TlbArray {
-        entries: 1024,
-        ways: 4,
-        sizes: &[12, 16, 20, 21, 30],
-    }],
+    itlb: &[TlbArray::new(48, 48, &[12, 16, 20])],
+    tlb2: &[TlbArray::new(1024, 4, &[12, 16, 20, 21, 30])],
     itlb2: None,
     walk: WalkCacheShape {
         gib512: 4,
@@ -88,39 +67,15 @@ pub const CORTEX_A72: Preset = Preset {
 pub const CORTEX_A76: Preset = Preset {
     name: "cortex-a76",
     title: "Arm Cortex-A76",
-    l1i: CacheShape {
-        bytes: 64 * KIB,
-        ways: 4,
-    },
-    l1d: CacheShape {
-        bytes: 64 * KIB,
-        ways: 4,
-    },
-    l2: Some(CacheShape {
-        bytes: 512 * KIB,
-        ways: 8,
-    }),
-    last: CacheShape {
-        bytes: 2 * MIB,
-        ways: 16,
-    },
+    l1i: CacheShape::new(64 * KIB, 4),
+    l1d: CacheShape::new(64 * KIB, 4),
+    l2: Some(CacheShape::new(512 * KIB, 8)),
+    last: CacheShape::new(2 * MIB, 16),
     fill: Fill::Misses,
-    dtlb: &[TlbArray {
-        entries: 48,
-        ways: 48,
-        sizes: &[12, 16, 21, 29],
-    }],
+    dtlb: &[TlbArray::new(48, 48, &[12, 16, 21, 29])],
     stlb: None,
-    itlb: &[TlbArray {
-        entries: 48,
-        ways: 48,
-        sizes: &[12, 16, 21, 25],
-    }],
-    tlb2: &[TlbArray {
-        entries: 1280,
-        ways: 5,
-        sizes: &[12, 16, 21, 25, 29, 30],
-    }],
+    itlb: &[TlbArray::new(48, 48, &[12, 16, 21, 25])],
+    tlb2: &[TlbArray::new(1280, 5, &[12, 16, 21, 25, 29, 30])],
     itlb2: None,
     walk: WalkCacheShape {
         gib512: 4,

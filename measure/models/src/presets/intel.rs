@@ -25,68 +25,21 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 pub const GOLDEN_COVE: Preset = Preset {
     name: "golden-cove",
     title: "Intel Golden Cove",
-    l1i: CacheShape {
-        bytes: 32 * KIB,
-        ways: 8,
-    },
-    l1d: CacheShape {
-        bytes: 48 * KIB,
-        ways: 12,
-    },
-    l2: Some(CacheShape {
-        bytes: 1280 * KIB,
-        ways: 10,
-    }),
-    last: CacheShape {
-        bytes: 25 * MIB,
-        ways: 10,
-    },
+    l1i: CacheShape::new(32 * KIB, 8),
+    l1d: CacheShape::new(48 * KIB, 12),
+    l2: Some(CacheShape::new(1280 * KIB, 10)),
+    last: CacheShape::new(25 * MIB, 10),
     fill: Fill::Misses,
     dtlb: &[
-        TlbArray {
-            entries: 96,
-            ways: 6,
-            sizes: &[12],
-        },
-        TlbArray {
-            entries: 32,
-            ways: 4,
-            sizes: &[21],
-        },
-        TlbArray {
-            entries: 8,
-            ways: 8,
-            sizes: &[30],
-        },
+        TlbArray::new(96, 6, &[12]),
+        TlbArray::new(32, 4, &[21]),
+        TlbArray::new(8, 8, &[30]),
     ],
-    stlb: Some(&[TlbArray {
-        entries: 16,
-        ways: 16,
-        sizes: &[12, 21, 30],
-    }]),
-    itlb: &[
-        TlbArray {
-            entries: 256,
-            ways: 8,
-            sizes: &[12],
-        },
-        TlbArray {
-            entries: 32,
-            ways: 8,
-            sizes: &[21],
-        },
-    ],
+    stlb: Some(&[TlbArray::new(16, 16, &[12, 21, 30])]),
+    itlb: &[TlbArray::new(256, 8, &[12]), TlbArray::new(32, 8, &[21])],
     tlb2: &[
-        TlbArray {
-            entries: 1024,
-            ways: 8,
-            sizes: &[12, 21],
-        },
-        TlbArray {
-            entries: 1024,
-            ways: 8,
-            sizes: &[12, 30],
-        },
+        TlbArray::new(1024, 8, &[12, 21]),
+        TlbArray::new(1024, 8, &[12, 30]),
     ],
     itlb2: None,
     walk: WalkCacheShape {

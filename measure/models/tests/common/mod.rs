@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test program uses a part of it.
 
 use models::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShape};
+use models::walk::Walk;
 use models::{Machine, Options, Ram, Roots};
 
 /// RAM from physical address 0, in which tables are made one after the other.
@@ -104,39 +105,15 @@ pub fn arm(asid: u64) -> Roots {
 pub const SMALL: Preset = Preset {
     name: "small",
     title: "a core for tests",
-    l1i: CacheShape {
-        bytes: 1024,
-        ways: 2,
-    },
-    l1d: CacheShape {
-        bytes: 1024,
-        ways: 2,
-    },
-    l2: Some(CacheShape {
-        bytes: 4096,
-        ways: 4,
-    }),
-    last: CacheShape {
-        bytes: 16384,
-        ways: 4,
-    },
+    l1i: CacheShape::new(1024, 2),
+    l1d: CacheShape::new(1024, 2),
+    l2: Some(CacheShape::new(4096, 4)),
+    last: CacheShape::new(16384, 4),
     fill: Fill::Misses,
-    dtlb: &[TlbArray {
-        entries: 4,
-        ways: 4,
-        sizes: &[12, 14, 16, 21, 25, 30],
-    }],
+    dtlb: &[TlbArray::new(4, 4, &[12, 14, 16, 21, 25, 30])],
     stlb: None,
-    itlb: &[TlbArray {
-        entries: 4,
-        ways: 4,
-        sizes: &[12, 14, 16, 21, 25, 30],
-    }],
-    tlb2: &[TlbArray {
-        entries: 16,
-        ways: 4,
-        sizes: &[12, 14, 16, 21, 25, 30],
-    }],
+    itlb: &[TlbArray::new(4, 4, &[12, 14, 16, 21, 25, 30])],
+    tlb2: &[TlbArray::new(16, 4, &[12, 14, 16, 21, 25, 30])],
     itlb2: None,
     walk: WalkCacheShape {
         gib512: 0,
@@ -154,6 +131,11 @@ pub const SMALL: Preset = Preset {
     },
     base_mcpi: 250,
 };
+
+/// The levels of the entries that a walk read.
+pub fn levels(walk: &Walk) -> Vec<u8> {
+    walk.steps().iter().map(|step| step.level).collect()
+}
 
 /// One CPU of a kind with these roots.
 pub fn one(preset: Preset, options: Options, roots: Roots) -> Machine {

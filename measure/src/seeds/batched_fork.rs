@@ -20,10 +20,7 @@ pub(super) const AFTER: &str = "account=per-page fork=batch";
 
 /// By how many per cent an operation changes from one kernel to another.
 pub(super) fn change(before: &'static str, after: &'static str, op: &str, kb: u32) -> Value {
-    Value::Change {
-        before: Point::new(before, op, kb),
-        after: Point::new(after, op, kb),
-    }
+    Value::Change(Point::new(before, op, kb), Point::new(after, op, kb))
 }
 
 /// Before, after, the change; and the default settings, which are not the series'.
@@ -35,14 +32,6 @@ fn cells(op: &str, kb: u32, there: f64) -> Vec<Cell> {
         Cell::Cost(Point::new("", op, kb)),
         Cell::Shown(change(BEFORE, "", op, kb)),
     ]
-}
-
-fn line(machine: &'static str, texts: [&str; 3]) -> Line {
-    let texts = texts.into_iter().chain([""; 2]);
-    Line {
-        machine,
-        texts: texts.map(str::to_owned).collect(),
-    }
 }
 
 /// Folio in kB; seconds before and after; per cent.
@@ -62,19 +51,16 @@ fn by_size() -> Table {
     let seconds = |text: &str| -> f64 { text.parse().expect("a time of the table") };
     let row = |(kb, before, after, there): (u32, &str, &str, f64)| {
         let flat = (seconds(before) / seconds(BY_SIZE[0].1) - 1.0) * 100.0;
-        let mut texts = line("Xeon 4210R", [before, after, &format!("{there}%")]);
-        texts.texts.push(format!("{flat:.1}%"));
-        let to_4k = Value::Change {
-            before: Point::new(BEFORE, "fork", 4),
-            after: Point::new(BEFORE, "fork", kb),
-        };
+        let to_4k = Value::Change(
+            Point::new(BEFORE, "fork", 4),
+            Point::new(BEFORE, "fork", kb),
+        );
+        let (change, flat_there) = (format!("{there}%"), format!("{flat:.1}%"));
+        let texts = [before, after, &change, "", "", &flat_there];
         let mut cells = cells("fork", kb, there);
         cells.push(Cell::Judged(to_4k, vec![flat]));
-        Row {
-            name: format!("{kb}KiB"),
-            lines: vec![texts],
-            here: Here::Cells(cells),
-        }
+        let line = Line::new("Xeon 4210R", texts);
+        Row::new(format!("{kb}KiB"), [line], Here::Cells(cells))
     };
     Table {
         title: "fork of PTE-mapped folios of one size (there: seconds). The last column is v6.8-rc1 beside its own 4KiB: flat there",
@@ -108,10 +94,10 @@ const ALTRA: [(&str, u8, f64); 6] = [
 ];
 
 fn altra() -> Table {
-    let row = |(op, order, there): (&str, u8, f64)| Row {
-        name: format!("{op} order-{order}"),
-        lines: vec![line("Altra", ["", "", &format!("{there:.1}%")])],
-        here: Here::Cells(cells(op, 4 << order, there)),
+    let row = |(op, order, there): (&str, u8, f64)| {
+        let line = Line::new("Altra", ["", "", &format!("{there:.1}%"), "", ""]);
+        let here = Here::Cells(cells(op, 4 << order, there));
+        Row::new(format!("{op} order-{order}"), [line], here)
     };
     Table {
         title: "fork, MADV_DONTNEED page by page, munmap",
@@ -126,13 +112,8 @@ const OTHER_VERSION: &str =
     "An older version of Linux's series, or another base of it, has no counterpart here.";
 
 fn order_0() -> Table {
-    let row = |kernel: &str, mean: &str, deviation: &str, here| Row {
-        name: kernel.to_owned(),
-        lines: vec![Line {
-            machine: "Apple M2",
-            texts: vec![mean.to_owned(), deviation.to_owned()],
-        }],
-        here,
+    let row = |kernel, mean, deviation, here| {
+        Row::new(kernel, [Line::new("Apple M2", [mean, deviation])], here)
     };
     let v3 = Cell::Judged(change(BEFORE, AFTER, "fork", 4), vec![16.7]);
     Table {

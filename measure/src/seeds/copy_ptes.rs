@@ -16,14 +16,7 @@ pub(super) const THREAD: Thread = Thread {
 const REFS: &str = "account=per-page fork=batch rmap=per-pte";
 
 fn table() -> Table {
-    let row = |name: &str, there: &str, here| Row {
-        name: name.to_owned(),
-        lines: vec![Line {
-            machine: "there",
-            texts: vec![there.to_owned()],
-        }],
-        here,
-    };
+    let row = |name, there, here| Row::new(name, [Line::new("there", [there])], here);
     let measured = |before, after, kb, thread: &[f64]| {
         Here::Cells(vec![Cell::Judged(
             change(before, after, "fork", kb),

@@ -25,10 +25,7 @@ fn moved(level: &str, mib: u32) -> Point {
 /// Two levels as costs and how many times the second is faster.
 fn cells(slow: &str, fast: &str, mib: u32, thread: &[f64]) -> Vec<Cell> {
     let (before, after) = (moved(slow, mib), moved(fast, mib));
-    let times = Value::Times {
-        before: before.clone(),
-        after: after.clone(),
-    };
+    let times = Value::Times(before.clone(), after.clone());
     let last = match thread {
         [] => Cell::Shown(times),
         _ => Cell::Judged(times, thread.to_vec()),
@@ -37,14 +34,7 @@ fn cells(slow: &str, fast: &str, mib: u32, thread: &[f64]) -> Vec<Cell> {
 }
 
 fn row(name: &str, there: [&str; 3], here: Here) -> Row {
-    Row {
-        name: name.to_owned(),
-        lines: vec![Line {
-            machine: "there",
-            texts: there.map(str::to_owned).into(),
-        }],
-        here,
-    }
+    Row::new(name, [Line::new("there", there)], here)
 }
 
 fn speedups() -> Table {

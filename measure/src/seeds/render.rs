@@ -148,11 +148,11 @@ fn shown(cell: &Cell, runs: &Runs) -> String {
         Cell::Cost(point) => cost(point, runs),
         Cell::Shown(value) | Cell::Judged(value, _) => value.of(runs).map(|figure| match value {
             // Without the sign of a zero.
-            Value::Change { .. } | Value::Gain { .. } => {
+            Value::Change(..) | Value::Gain(..) => {
                 format!("{:.1}%", (figure * 10.0).round() / 10.0 + 0.0)
             }
-            Value::Times { .. } => format!("{figure:.1}x"),
-            Value::PerFolio(..) | Value::PerPage(..) | Value::More { .. } => format!("{figure:.2}"),
+            Value::Times(..) => format!("{figure:.1}x"),
+            Value::PerFolio(..) | Value::PerPage(..) | Value::More(..) => format!("{figure:.2}"),
         }),
     };
     text.unwrap_or_else(|| "-".to_owned())
@@ -245,17 +245,12 @@ mod tests {
 
     fn row(kb: u32, name: &str, thread: f64) -> Row {
         let (before, after) = (point("fork=per-pte", kb), point("", kb));
-        Row {
-            name: name.to_owned(),
-            lines: vec![Line {
-                machine: "Xeon",
-                texts: vec!["0.0143".to_owned(), format!("{thread}%")],
-            }],
-            here: Here::Cells(vec![
-                Cell::Cost(after.clone()),
-                Cell::Judged(Value::Change { before, after }, vec![thread]),
-            ]),
-        }
+        let cells = vec![
+            Cell::Cost(after.clone()),
+            Cell::Judged(Value::Change(before, after), vec![thread]),
+        ];
+        let line = Line::new("Xeon", ["0.0143", &format!("{thread}%")]);
+        Row::new(name, [line], Here::Cells(cells))
     }
 
     fn runs() -> Runs {
@@ -273,14 +268,9 @@ mod tests {
     }
 
     fn table(reasons: &'static [Reason]) -> Table {
-        let unmeasured = Row {
-            name: "compile".to_owned(),
-            lines: vec![Line {
-                machine: "",
-                texts: Vec::new(),
-            }],
-            here: Here::Unmeasured("There is no compiler."),
-        };
+        let no_line = Line::new("", [""; 0]);
+        let why = Here::Unmeasured("There is no compiler.");
+        let unmeasured = Row::new("compile", [no_line], why);
         Table {
             title: "fork",
             first: "Folio Size",

@@ -72,29 +72,22 @@ const AMD: [[f64; 8]; 7] = [
 
 /// A line of per cents.
 fn line(machine: &'static str, figures: &[f64]) -> Line {
-    Line {
+    Line::new(
         machine,
-        texts: figures
-            .iter()
-            .map(|figure| format!("{figure:.1}%"))
-            .collect(),
-    }
+        figures.iter().map(|figure| format!("{figure:.1}%")),
+    )
 }
 
 fn micro() -> Table {
     let row = |(n, name): (usize, &&str)| {
         let cell = |(op, (bench, _)): (usize, &(&str, &str))| {
-            let value = Value::Change {
-                before: Point::new(stage(STAGES[0]), bench, 2048),
-                after: Point::new(stage(name), bench, 2048),
-            };
+            let point = |stage| Point::new(stage, bench, 2048);
+            let value = Value::Change(point(stage(STAGES[0])), point(stage(name)));
             Cell::Judged(value, vec![INTEL[n][op], AMD[n][op]])
         };
-        Row {
-            name: (*name).to_owned(),
-            lines: vec![line("Intel", &INTEL[n]), line("AMD", &AMD[n])],
-            here: Here::Cells(OPS.iter().enumerate().map(cell).collect()),
-        }
+        let lines = [line("Intel", &INTEL[n]), line("AMD", &AMD[n])];
+        let cells = OPS.iter().enumerate().map(cell);
+        Row::new(*name, lines, Here::Cells(cells.collect()))
     };
     Table {
         title: "7.2 Micro benchmark: change in runtime compared to the baseline",
@@ -141,12 +134,12 @@ const SCALABILITY: [[[f64; 2]; 2]; 7] = [
 ];
 
 fn scalability() -> Table {
-    let row = |(name, [intel, amd]): (&&str, &[[f64; 2]; 2])| Row {
-        name: (*name).to_owned(),
-        lines: vec![line("Intel", intel), line("AMD", amd)],
-        here: Here::Unmeasured(
+    let row = |(name, [intel, amd]): (&&str, &[[f64; 2]; 2])| {
+        let lines = [line("Intel", intel), line("AMD", amd)];
+        let here = Here::Unmeasured(
             "QEMU's instructions are no throughput: `./run.sh bench --smp 8 --op cow-seq,cow-rand` compares them. The account itself is measured on the host's CPUs, see below.",
-        ),
+        );
+        Row::new(*name, lines, here)
     };
     Table {
         title: "7.3 VM scalability: change in throughput of anon-cow-seq and anon-cow-rand compared to the baseline",
@@ -162,35 +155,26 @@ fn scalability() -> Table {
 const VALUES: [(u8, f64); 3] = [(2, 1.0), (5, 2.0), (9, 3.0)];
 
 fn atomics() -> Table {
-    let more = |name: &str, order: u8| Value::More {
-        before: Point::new(stage("mapcount"), "dontneed", 4 << order),
-        after: Point::new(stage(name), "dontneed", 4 << order),
-        counter: "account_atomics",
+    let more = |name: &str, order: u8| {
+        let point = |name| Point::new(stage(name), "dontneed", 4 << order);
+        Value::More(point("mapcount"), point(name), "account_atomics")
     };
     // The seqcount takes two.
     let there = |values: f64| values + 2.0;
-    let measured = VALUES.map(|(order, values)| Row {
-        name: format!("order-{order}"),
-        lines: vec![Line {
-            machine: "there",
-            texts: vec![
-                format!("{:.2}", there(4.0)),
-                format!("{:.2}", there(values)),
-            ],
-        }],
-        here: Here::Cells(vec![
-            Cell::Judged(more("rmap-id", order), vec![there(4.0)]),
-            Cell::Judged(more("123", order), vec![there(values)]),
-        ]),
+    let measured = VALUES.map(|(order, values)| {
+        let of_values = [4.0, values].map(there);
+        let cells = vec![
+            Cell::Judged(more("rmap-id", order), vec![of_values[0]]),
+            Cell::Judged(more("123", order), vec![of_values[1]]),
+        ];
+        let line = Line::new("there", of_values.map(|count| format!("{count:.2}")));
+        Row::new(format!("order-{order}"), [line], Here::Cells(cells))
     });
     let larger = [("order-10", "4"), ("order-12", "5"), ("order-15", "6")];
-    let larger = larger.map(|(order, values)| Row {
-        name: order.to_owned(),
-        lines: vec![Line {
-            machine: "there",
-            texts: vec![String::new(), format!("2 + {values}")],
-        }],
-        here: Here::Unmeasured("The largest folio is of order 9: pages have 4 kB."),
+    let larger = larger.map(|(order, values)| {
+        let line = Line::new("there", [String::new(), format!("2 + {values}")]);
+        let why = "The largest folio is of order 9: pages have 4 kB.";
+        Row::new(order, [line], Here::Unmeasured(why))
     });
     Table {
         title: "3. and 5.: atomic read-modify-writes of a page that goes alone, beyond stage mapcount: the seqcount's two, and one for each rmap value. \
@@ -212,21 +196,14 @@ fn survivors() -> Table {
     };
     let row = |kb: u32| {
         let before = if kb == 4 { 0.0 } else { 1.0 };
-        let mut texts = vec![format!("{before:.2}")];
-        texts.extend(["0.00"; 5].map(str::to_owned));
+        let texts = [before, 0.0, 0.0, 0.0, 0.0, 0.0].map(|copies| format!("{copies:.2}"));
         let mut cells = vec![
             copies(stage("mapcount"), "reuse-byte", kb, 0, before),
             copies("", "reuse-byte", kb, 0, 0.0),
         ];
         cells.extend((1..=4).map(|sample| copies("", "survivor", kb, sample, 0.0)));
-        Row {
-            name: format!("{kb} kB"),
-            lines: vec![Line {
-                machine: "there",
-                texts,
-            }],
-            here: Here::Cells(cells),
-        }
+        let line = Line::new("there", texts);
+        Row::new(format!("{kb} kB"), [line], Here::Cells(cells))
     };
     Table {
         title: "2. (b): copies for each page that is written. \"For now, we always copy and never reuse\" PTE-mapped folios after fork; then none, whoever \

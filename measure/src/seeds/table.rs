@@ -38,53 +38,31 @@ impl Point {
     }
 }
 
-/// What is compared with the thread's figure.
+/// What is compared with the thread's figure. Of two points, the second is what changed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// By how many per cent `after` costs more than `before`; less is better.
-    Change {
-        /// 0 %.
-        before: Point,
-        /// What changed.
-        after: Point,
-    },
-    /// By how many per cent `after` does more in the same time; more is better.
-    Gain {
-        /// 0 %.
-        before: Point,
-        /// What changed.
-        after: Point,
-    },
-    /// How many times `after` is faster.
-    Times {
-        /// Once.
-        before: Point,
-        /// What changed.
-        after: Point,
-    },
+    /// By how many per cent the second costs more; less is better.
+    Change(Point, Point),
+    /// By how many per cent the second does more in the same time; more is better.
+    Gain(Point, Point),
+    /// How many times the second is faster.
+    Times(Point, Point),
+    /// How much more often a counter moved for each page.
+    More(Point, Point, &'static str),
     /// How often a counter moved for each folio.
     PerFolio(Point, &'static str),
     /// How often a counter moved for each page.
     PerPage(Point, &'static str),
-    /// How much more often for each page `after` than `before`.
-    More {
-        /// 0.
-        before: Point,
-        /// What changed.
-        after: Point,
-        /// Of this.
-        counter: &'static str,
-    },
 }
 
 impl Value {
     /// What has to be measured for it.
     pub fn points(&self) -> Vec<&Point> {
         match self {
-            Value::Change { before, after }
-            | Value::Gain { before, after }
-            | Value::Times { before, after }
-            | Value::More { before, after, .. } => vec![before, after],
+            Value::Change(before, after)
+            | Value::Gain(before, after)
+            | Value::Times(before, after)
+            | Value::More(before, after, _) => vec![before, after],
             Value::PerFolio(point, _) | Value::PerPage(point, _) => vec![point],
         }
     }
@@ -93,19 +71,14 @@ impl Value {
     pub fn of(&self, runs: &Runs) -> Option<f64> {
         let ratio =
             |one: &Point, other: &Point| Some(runs.cell(one)?.figure / runs.cell(other)?.figure);
+        let per_page = |point, name| Some(per_page(runs.cell(point)?, name));
         Some(match self {
-            Value::Change { before, after } => (ratio(after, before)? - 1.0) * 100.0,
-            Value::Gain { before, after } => (ratio(before, after)? - 1.0) * 100.0,
-            Value::Times { before, after } => ratio(before, after)?,
-            Value::PerFolio(point, name) => {
-                per_page(runs.cell(point)?, name) * f64::from(point.kb / 4)
-            }
-            Value::PerPage(point, name) => per_page(runs.cell(point)?, name),
-            Value::More {
-                before,
-                after,
-                counter,
-            } => per_page(runs.cell(after)?, counter) - per_page(runs.cell(before)?, counter),
+            Value::Change(before, after) => (ratio(after, before)? - 1.0) * 100.0,
+            Value::Gain(before, after) => (ratio(before, after)? - 1.0) * 100.0,
+            Value::Times(before, after) => ratio(before, after)?,
+            Value::More(before, after, name) => per_page(after, name)? - per_page(before, name)?,
+            Value::PerFolio(point, name) => per_page(point, name)? * f64::from(point.kb / 4),
+            Value::PerPage(point, name) => per_page(point, name)?,
         })
     }
 }
@@ -147,6 +120,14 @@ pub struct Line {
     pub texts: Vec<String>,
 }
 
+impl Line {
+    /// A text for each column, of a machine.
+    pub fn new(machine: &'static str, texts: impl IntoIterator<Item: Into<String>>) -> Line {
+        let texts = texts.into_iter().map(Into::into).collect();
+        Line { machine, texts }
+    }
+}
+
 /// Quire's cells of a row.
 #[derive(Clone, Debug)]
 pub enum Here {
@@ -178,6 +159,17 @@ pub struct Row {
     pub lines: Vec<Line>,
     /// What was measured for it.
     pub here: Here,
+}
+
+impl Row {
+    /// With these lines of the thread.
+    pub fn new<const N: usize>(name: impl Into<String>, lines: [Line; N], here: Here) -> Row {
+        Row {
+            name: name.into(),
+            lines: lines.into(),
+            here,
+        }
+    }
 }
 
 /// Why cells differ from the thread's; the first that names a cell is printed.

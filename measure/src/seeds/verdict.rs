@@ -28,16 +28,16 @@ const ORDER: f64 = 2.0;
 /// Judges a figure beside the thread's.
 pub fn judge(value: &Value, here: f64, thread: &[f64]) -> Verdict {
     match value {
-        Value::Change { .. } => per_cent(here, thread),
-        Value::Gain { .. } => {
+        Value::Change(..) => per_cent(here, thread),
+        Value::Gain(..) => {
             let turned: Vec<f64> = thread.iter().map(|figure| -figure).collect();
             per_cent(-here, &turned)
         }
-        Value::Times { .. } => {
+        Value::Times(..) => {
             let near = |there: &f64| same_order(here, *there);
             verdict(thread.iter().any(near), here > largest(thread))
         }
-        Value::PerFolio(..) | Value::PerPage(..) | Value::More { .. } => {
+        Value::PerFolio(..) | Value::PerPage(..) | Value::More(..) => {
             let near = |there: &f64| (here * 100.0).round() == (there * 100.0).round();
             verdict(thread.iter().any(near), here < least(thread))
         }
@@ -83,10 +83,7 @@ mod tests {
     }
 
     fn change() -> Value {
-        Value::Change {
-            before: point(),
-            after: point(),
-        }
+        Value::Change(point(), point())
     }
 
     #[test]
@@ -109,15 +106,11 @@ mod tests {
 
     #[test]
     fn more_may_be_better() {
-        let (before, after) = (point(), point());
-        let gain = Value::Gain {
-            before: before.clone(),
-            after: after.clone(),
-        };
+        let gain = Value::Gain(point(), point());
         assert_eq!(judge(&gain, 12.0, &[8.77]), Agrees);
         assert_eq!(judge(&gain, 40.0, &[8.77]), Better);
         assert_eq!(judge(&gain, -1.0, &[8.77]), Differs);
-        let times = Value::Times { before, after };
+        let times = Value::Times(point(), point());
         assert_eq!(judge(&times, 6.5, &[13.0]), Agrees);
         assert_eq!(judge(&times, 27.0, &[13.0]), Better);
         assert_eq!(judge(&times, 3.4, &[13.0]), Differs);

@@ -24,23 +24,14 @@ fn touch() -> Table {
     let row = |kb: u32| {
         let point = |kb| Point::new("", "fault", kb);
         let count = |name| Cell::Judged(Value::PerFolio(point(kb), name), vec![1.0]);
-        let texts = ["1.00", "1.00", "", ""].map(str::to_owned);
-        Row {
-            name: format!("{kb}KiB"),
-            lines: vec![Line {
-                machine: "there",
-                texts: texts.into(),
-            }],
-            here: Here::Cells(vec![
-                count("pgfault"),
-                count("account_updates"),
-                Cell::Cost(point(kb)),
-                Cell::Shown(Value::Change {
-                    before: point(4),
-                    after: point(kb),
-                }),
-            ]),
-        }
+        let cells = vec![
+            count("pgfault"),
+            count("account_updates"),
+            Cell::Cost(point(kb)),
+            Cell::Shown(Value::Change(point(4), point(kb))),
+        ];
+        let line = Line::new("there", ["1.00", "1.00", "", ""]);
+        Row::new(format!("{kb}KiB"), [line], Here::Cells(cells))
     };
     Table {
         title: "The first touch of memory: \"fewer page faults, batched PTE and RMAP manipulation\", one of each for a folio",
@@ -53,19 +44,9 @@ fn touch() -> Table {
 
 /// What was said without a table.
 fn claims() -> Table {
-    let row = |name: &str, there: &str, here| Row {
-        name: name.to_owned(),
-        lines: vec![Line {
-            machine: "there",
-            texts: vec![there.to_owned()],
-        }],
-        here,
-    };
+    let row = |name, there, here| Row::new(name, [Line::new("there", [there])], here);
     let first = |kb| Point::new("", "latency=first", kb);
-    let longer = Value::Change {
-        before: first(4),
-        after: first(64),
-    };
+    let longer = Value::Change(first(4), first(64));
     Table {
         title: "What is said without a table",
         first: "",

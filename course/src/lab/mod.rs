@@ -47,10 +47,7 @@ pub fn lab(args: &LabArgs) -> Result<u8> {
     if let Some(missing) = list::FILES.iter().find(|file| !from.join(file).exists()) {
         return Err(UsageError(format!("{} has no {missing}", from.display())).into());
     }
-    let json = args.json.as_deref();
-    let json = json
-        .map(|path| workspace::writable("--json", path))
-        .transpose()?;
+    let json = workspace::writable("--json", args.json.as_deref())?;
     let arches = match args.host {
         true => &[],
         false => args.machines.arch.arches(),

@@ -101,11 +101,7 @@ pub fn grade_all(args: &GradeArgs) -> Result<u8> {
             return Err(UsageError(format!("{} is not a folder", dir.display())).into());
         }
     }
-    let csv = args
-        .csv
-        .as_deref()
-        .map(|path| workspace::writable("--csv", path))
-        .transpose()?;
+    let csv = workspace::writable("--csv", args.csv.as_deref())?;
     let arches = args.machines.arch.arches();
     install::ensure_qemu(arches, args.install.no_install)?;
     let sandbox = Sandbox::of(args.trust)?;

@@ -1,4 +1,5 @@
 //! The parser of the bench program's output.
+use crate::lines::objects;
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -80,10 +81,7 @@ impl Column {
 pub fn parse(console: &str) -> Result<Cells> {
     let mut cells = Cells::new();
     let mut done = None;
-    for line in console.lines().filter(|line| line.starts_with('{')) {
-        let Ok(line) = serde_json::from_str::<Value>(line) else {
-            continue;
-        };
+    for line in objects(console) {
         if line["begin"] == true && line["instructions"] != true {
             bail!("the machine's clock does not count instructions");
         }

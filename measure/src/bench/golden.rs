@@ -5,7 +5,6 @@
 //! measured before it.
 
 use super::cells::{Cells, Key};
-use super::{boot_and_read, of_quire, parse};
 use crate::bench::plan::BASELINE;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -89,8 +88,7 @@ pub fn measure<S: AsRef<str>>(
         eprintln!("run.sh: measuring {op} on {arch}");
         for kb in sizes {
             let program = format!("bench --op {op} --size {kb}");
-            let machine = of_quire(arch, built, "1G", "", &program);
-            cells.extend(parse(&boot_and_read(&machine)?)?);
+            cells.extend(super::measure(arch, built, "", &program)?);
         }
     }
     Ok(cells)

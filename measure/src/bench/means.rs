@@ -1,5 +1,5 @@
 //! Geometric means over the cells of a run: of its ratio to Linux, and to the floor.
-use super::cells::{Column, Key};
+use super::cells::{Cell, Column, Key};
 use super::floor;
 use super::golden::Counts;
 use super::plan::BASELINE;
@@ -8,20 +8,19 @@ use tools::host::arch::Arch;
 /// A line with the means of the first run over the operations of the baseline; empty for other
 /// operations.
 pub fn render(arch: Arch, baseline: &Counts, columns: &[Column]) -> String {
-    let (mut linux, mut least, mut cells) = (Mean::default(), Mean::default(), 0);
-    let ours = columns.iter().take(1).flat_map(|column| &column.cells);
-    for (key, cell) in ours.filter(|(key, _)| is_counted(key)) {
-        cells += 1;
-        if let Some(there) = baseline.get(&(key.op.clone(), key.kb)) {
-            linux.add(cell.figure / there);
-        }
-        if let Some(floor) = floor::floor(arch, key) {
-            least.add(cell.figure / floor);
-        }
-    }
-    match (linux.get(), least.get()) {
+    let ours = columns.first().into_iter();
+    let ours = ours.flat_map(|column| &column.cells);
+    let ours: Vec<(&Key, &Cell)> = ours.filter(|(key, _)| is_counted(key)).collect();
+    let mean = |below: &dyn Fn(&Key) -> Option<f64>| {
+        let ratio = |(key, cell): &(&Key, &Cell)| Some(cell.figure / below(key)?);
+        geometric(ours.iter().filter_map(ratio))
+    };
+    let linux = mean(&|key| baseline.get(&(key.op.clone(), key.kb)).copied());
+    let least = mean(&|key| floor::floor(arch, key));
+    match (linux, least) {
         (Some(linux), Some(least)) => format!(
-            "geometric mean of {cells} cells: {linux:.3} of Linux, {least:.2} times the floor\n"
+            "geometric mean of {} cells: {linux:.3} of Linux, {least:.2} times the floor\n",
+            ours.len()
         ),
         _ => String::new(),
     }
@@ -31,28 +30,15 @@ fn is_counted(key: &Key) -> bool {
     key.vmas == 0 && BASELINE.contains(&key.op.as_str())
 }
 
-/// A geometric mean.
-#[derive(Default)]
-struct Mean {
-    logs: f64,
-    n: u32,
-}
-
-impl Mean {
-    fn add(&mut self, ratio: f64) {
-        self.logs += ratio.ln();
-        self.n += 1;
-    }
-    /// `None` of nothing.
-    fn get(&self) -> Option<f64> {
-        (self.n > 0).then(|| (self.logs / f64::from(self.n)).exp())
-    }
+/// The geometric mean; `None` of nothing.
+pub fn geometric(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<f64> = ratios.into_iter().map(f64::ln).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::cells::Cell;
     use serde_json::Value;
 
     #[test]

@@ -4,7 +4,7 @@ mod ablation;
 pub mod cells;
 pub mod floor;
 pub mod golden;
-mod means;
+pub mod means;
 mod moves;
 pub mod plan;
 mod table;
@@ -19,7 +19,7 @@ use tools::args::BenchArgs;
 use tools::host::arch::Arch;
 use tools::host::{install, words, workspace};
 use tools::machine::build::{self, Built};
-use tools::machine::console;
+use tools::machine::console::{self, Boot};
 use tools::machine::qemu::Machine;
 
 pub use ablation::stage;
@@ -44,11 +44,7 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
         return golden::run(args);
     }
     let settings = plan::settings(args.set.as_deref())?;
-    let json = args
-        .json
-        .as_deref()
-        .map(|path| workspace::writable("--json", path))
-        .transpose()?;
+    let json = workspace::writable("--json", args.json.as_deref())?;
     install::ensure_qemu(arches, args.install.no_install)?;
     let mut lines = String::new();
     let mut missed = 0;
@@ -179,9 +175,14 @@ pub fn counted(arch: Arch, mem: &str) -> Machine {
     machine
 }
 
+/// Boots until the machine ends; `hear` gets the console as it comes.
+pub fn watch(machine: &Machine, hear: impl FnMut(&[u8])) -> Result<Boot> {
+    console::watch_patiently(machine, LIMIT, SILENCE, hear)
+}
+
 /// Boots; the console, with how the machine ended as its last line.
 fn boot_and_read(machine: &Machine) -> Result<String> {
-    let boot = console::watch_patiently(machine, LIMIT, SILENCE, |_| {})?;
+    let boot = watch(machine, |_| {})?;
     Ok(format!("{}\n{}{:?}", boot.text, cells::ENDED, boot.end))
 }
 

@@ -1,123 +1,38 @@
 //! What the plugin for QEMU adds to the lines of a comparison: by each measurement's mark.
-use anyhow::{Context, Result, bail};
+use crate::counting::{Counted, Counting};
+use anyhow::{Context, Result};
 use counts::args::Lines;
 use counts::record::Record;
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use serde_json::{Map, Value};
 use tools::args::CompareArgs;
 use tools::host::arch::Arch;
-use tools::host::workspace::Temporary;
-use tools::machine::build;
-use tools::machine::qemu::plugin::{self, Model, Plugin};
 
-/// What is counted in each boot of a run.
-pub struct Counting {
-    plugin: PathBuf,
-    model: Option<String>,
-    lines: bool,
+/// What the arguments ask to be counted; nothing when they ask for nothing.
+pub fn counting(args: &CompareArgs, arches: &[Arch]) -> Result<Option<Counting>> {
+    if args.model.is_none() && !args.lines {
+        return Ok(None);
+    }
+    let lines = match args.lines {
+        true => Lines::Count,
+        false => Lines::Off,
+    };
+    let who = "--model and --lines need";
+    Counting::new(who, arches, lines, args.model.as_deref()).map(Some)
 }
 
-impl Counting {
-    /// As the arguments say; nothing when they ask for nothing.
-    pub fn of(args: &CompareArgs, arches: &[Arch]) -> Result<Option<Counting>> {
-        if args.model.is_none() && !args.lines {
-            return Ok(None);
-        }
-        for arch in arches {
-            if let Some(why) = plugin::missing(*arch)? {
-                bail!("--model and --lines need a plugin of QEMU: {why}");
-            }
-        }
-        Ok(Some(Counting {
-            plugin: build::plugin()?,
-            model: args.model.clone(),
-            lines: args.lines,
-        }))
-    }
-
-    /// Of one boot.
-    pub fn boot(&self) -> Counted {
-        let (out, ram) = (Temporary::name("jsonl"), Temporary::name_in_memory("ram"));
-        let model = self.model.clone();
-        Counted {
-            plugin: Plugin {
-                file: self.plugin.clone(),
-                out: out.path().to_owned(),
-                lines: match self.lines {
-                    true => Lines::Count,
-                    false => Lines::Off,
-                },
-                ram: Some(ram.path().to_owned()),
-                model: model.map(|core| Model {
-                    core,
-                    contiguous: true,
-                }),
-            },
-            files: [out, ram],
-            read: 0,
-            records: BTreeMap::new(),
-        }
-    }
-
-    /// What a result says of it.
-    pub fn to_value(&self) -> Value {
-        json!({"model": self.model, "lines": self.lines})
-    }
-}
-
-/// What is counted in one boot, as it comes.
-pub struct Counted {
-    plugin: Plugin,
-    files: [Temporary; 2],
-    /// How many bytes of the plugin's file were read.
-    read: u64,
-    /// The last measurement of each name.
-    records: BTreeMap<String, Record>,
-}
-
-impl Counted {
-    /// The plugin for the machine.
-    pub fn plugin(&self) -> Plugin {
-        self.plugin.clone()
-    }
-
-    /// Adds to a program's line what was counted between its marks.
-    ///
-    /// # Errors
-    ///
-    /// When the program did not mark it, or the plugin's file has no such measurement: it is
-    /// written before the program writes its line.
-    pub fn add_to(&mut self, line: &mut Value) -> Result<()> {
-        let mark = line["mark"].as_str();
-        let mark = mark.with_context(|| format!("a line without its mark: {line}"))?;
-        self.read_new()?;
-        let record = self.records.get(mark);
-        let record = record.with_context(|| format!("the plugin counted no {mark:?}"))?;
-        let fields = fields(record);
-        let line = line.as_object_mut().context("a line of fields")?;
-        line.extend(fields);
-        Ok(())
-    }
-
-    /// Keeps the measurements since the last look.
-    fn read_new(&mut self) -> Result<()> {
-        let path = self.files[0].path();
-        let mut file =
-            File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        file.seek(SeekFrom::Start(self.read))?;
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        self.read += text.len() as u64;
-        for line in text.lines() {
-            let record = Record::parse(line);
-            let record = record.map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-            self.records.insert(record.name.clone(), record);
-        }
-        Ok(())
-    }
+/// Adds to a program's line what was counted between its marks.
+///
+/// # Errors
+///
+/// When the program did not mark it, or the plugin's file has no such measurement.
+pub fn add_to(line: &mut Value, counted: &mut Counted) -> Result<()> {
+    let mark = line["mark"].as_str();
+    let mark = mark.with_context(|| format!("a line without its mark: {line}"))?;
+    let fields = fields(&counted.take(mark)?);
+    line.as_object_mut()
+        .context("a line of fields")?
+        .extend(fields);
+    Ok(())
 }
 
 /// The figures of all CPUs together, by the names that they have in a line.
@@ -170,6 +85,7 @@ mod tests {
     use super::*;
     use counts::lines::Touched;
     use counts::record::Cpu;
+    use serde_json::json;
 
     fn record(name: &str, walks: u64) -> Record {
         let figures = WALK.into_iter().chain(DATA).chain([
@@ -198,14 +114,7 @@ mod tests {
 
     fn counted(records: &[Record]) -> Counted {
         let lines: Vec<String> = records.iter().map(|one| one.to_json() + "\n").collect();
-        let counting = Counting {
-            plugin: PathBuf::new(),
-            model: None,
-            lines: true,
-        };
-        let counted = counting.boot();
-        std::fs::write(counted.files[0].path(), lines.concat()).unwrap();
-        counted
+        crate::counting::tests::counted(&lines.concat())
     }
 
     #[test]
@@ -217,7 +126,7 @@ mod tests {
         ];
         let mut line = json!({"op": "fork", "mark": "fork@4"});
         let mut counted = counted(&records);
-        counted.add_to(&mut line).unwrap();
+        add_to(&mut line, &mut counted).unwrap();
         // Of two CPUs.
         assert_eq!(
             (&line["walks"], &line["walk_reads"]),
@@ -229,15 +138,15 @@ mod tests {
         );
         assert_eq!(line["op"], "fork");
         let mut next = json!({"op": "cow", "mark": "cow@4"});
-        counted.add_to(&mut next).unwrap();
+        add_to(&mut next, &mut counted).unwrap();
         assert_eq!(next["walks"], 28);
     }
 
     #[test]
     fn a_line_that_was_not_counted_is_an_error() {
         let mut counted = counted(&[record("fork@4", 1)]);
-        let error = counted.add_to(&mut json!({"op": "cow", "mark": "cow@4"}));
+        let error = add_to(&mut json!({"op": "cow", "mark": "cow@4"}), &mut counted);
         assert!(format!("{:#}", error.unwrap_err()).contains("no \"cow@4\""));
-        assert!(counted.add_to(&mut json!({"op": "cow"})).is_err());
+        assert!(add_to(&mut json!({"op": "cow"}), &mut counted).is_err());
     }
 }

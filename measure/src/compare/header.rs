@@ -1,13 +1,12 @@
 //! The first line of a result: what was measured with what.
-use super::Kernels;
-use super::counted::Counting;
+use super::program;
 use super::record::{Job, Programs};
+use crate::counting::Counting;
+use crate::kernels::Kernels;
 use anyhow::{Context, Result};
-use cpio::newc::Reader;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
 use std::process::Command;
 use tools::args::Side;
 use tools::host::workspace;
@@ -18,34 +17,13 @@ use tools::machine::qemu::{Console, Files};
 pub fn programs(kernels: &Kernels) -> Result<Programs> {
     let mut programs = Programs::new();
     for (arch, built) in &kernels.built {
-        let archive = fs::read(&built.initramfs)
-            .with_context(|| format!("cannot read {}", built.initramfs.display()))?;
-        for (path, content) in files(&archive)? {
-            if let Some(name) = path.strip_prefix("bin/") {
-                programs.insert((*arch, name.to_owned()), sha256(&content));
-            }
+        for path in &built.programs {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+            programs.insert((*arch, name.into_owned()), sha256(&bytes));
         }
     }
     Ok(programs)
-}
-
-/// The regular files of a newc archive.
-fn files(mut archive: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
-    const KIND: u32 = 0o170_000;
-    const REGULAR: u32 = 0o100_000;
-    let mut files = Vec::new();
-    loop {
-        let mut reader = Reader::new(archive)?;
-        if reader.entry().is_trailer() {
-            return Ok(files);
-        }
-        let mut content = Vec::new();
-        reader.read_to_end(&mut content)?;
-        if reader.entry().mode() & KIND == REGULAR {
-            files.push((reader.entry().name().to_owned(), content));
-        }
-        archive = reader.finish()?;
-    }
 }
 
 /// The line: kernels, QEMU and programs of each machine, and each boot's program.
@@ -89,7 +67,7 @@ pub fn line(kernels: &Kernels, jobs: &[Job<'_>], programs: &Programs) -> Result<
 /// One kernel, with the command line of its first boot.
 fn kernel(kernels: &Kernels, job: &Job<'_>) -> Result<Value> {
     let group = job.group;
-    let line = kernels.program(&group.line);
+    let line = program(kernels, &group.line);
     let machine = kernels.machine(job.arch, job.side, group.mib, group.cpus, &line)?;
     let arguments = machine.arguments(Console::Pipes, &Files::default());
     let arguments = arguments.iter().map(|word| word.to_string_lossy());
@@ -98,8 +76,7 @@ fn kernel(kernels: &Kernels, job: &Job<'_>) -> Result<Value> {
         "command_line": machine.command_line,
         "qemu": arguments.collect::<Vec<_>>(),
     });
-    let linux = kernels.linux.iter().find(|kernel| kernel.arch == job.arch);
-    line["from"] = match (job.side, linux) {
+    line["from"] = match (job.side, kernels.linux(job.arch)) {
         (Side::Linux, Some(kernel)) => kernel.origin.as_str().into(),
         _ => commit().into(),
     };
@@ -120,24 +97,4 @@ fn commit() -> Option<String> {
         .args(["describe", "--always", "--dirty"]);
     let output = git.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tools::machine::initramfs::Archive;
-
-    #[test]
-    fn regular_files_of_an_archive() {
-        let mut archive = Archive::default();
-        archive.directory("bin").unwrap();
-        archive.file("bin/bench", 0o755, b"abc").unwrap();
-        archive.link("bin/ls", "sh").unwrap();
-        let bytes = archive.finish().unwrap();
-        assert_eq!(
-            files(&bytes).unwrap(),
-            [("bin/bench".to_owned(), b"abc".to_vec())]
-        );
-        assert!(files(b"0707").is_err());
-    }
 }

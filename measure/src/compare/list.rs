@@ -1,4 +1,5 @@
 //! What there is to measure, as the program says: `bench --list`.
+use crate::lines::objects;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
@@ -27,8 +28,7 @@ pub struct Op {
 
 /// Reads a console on which the program listed its operations.
 pub fn parse(console: &str) -> Result<Vec<Op>> {
-    let lines = console.lines().filter(|line| line.starts_with('{'));
-    let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines = objects(console);
     let listed: Vec<Value> = lines.filter(|line| line["program"].is_string()).collect();
     ensure!(!listed.is_empty(), "the program lists no operations");
     listed

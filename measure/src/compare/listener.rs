@@ -1,8 +1,10 @@
 //! One boot's console, line by line: figures, what the kernel does not have, and how it ends.
-use super::counted::Counted;
+use super::counted::add_to;
 use super::record::{Job, Record};
 use super::results::Place;
 use crate::bench::cells;
+use crate::counting::Counted;
+use crate::lines::Stream;
 use anyhow::Result;
 use serde_json::{Value, json};
 use tools::machine::console;
@@ -11,8 +13,7 @@ use tools::machine::console;
 pub struct Listener<'a> {
     record: &'a Record,
     job: &'a Job<'a>,
-    /// A line that is not whole yet.
-    rest: String,
+    stream: Stream,
     release: String,
     /// Why this kernel's figures are none of one folio size.
     unfit: Option<&'static str>,
@@ -29,7 +30,7 @@ impl<'a> Listener<'a> {
         Listener {
             record,
             job,
-            rest: String::new(),
+            stream: Stream::default(),
             release: String::new(),
             unfit: None,
             cells: 0,
@@ -41,18 +42,13 @@ impl<'a> Listener<'a> {
 
     /// A piece of the console.
     pub fn hear(&mut self, piece: &[u8]) {
-        self.rest += &String::from_utf8_lossy(piece);
-        while let Some((line, rest)) = self.rest.split_once('\n') {
-            let (line, rest) = (line.trim().to_owned(), rest.to_owned());
-            self.rest = rest;
-            if let Ok(line) = serde_json::from_str::<Value>(&line) {
-                self.line(line);
-            }
+        for line in self.stream.hear(piece) {
+            self.line(line);
         }
     }
 
     fn line(&mut self, line: Value) {
-        if self.record.is_over() {
+        if self.record.store.is_over() {
             return;
         }
         if line["begin"] == true {
@@ -88,18 +84,22 @@ impl<'a> Listener<'a> {
         } else if line["size_controls"] == false {
             self.unfit = Some("no controls per folio size, which Linux has since 6.8");
         }
-        if self.release.is_empty() {
+        let Job { arch, side, .. } = *self.job;
+        self.record.store.with(|results| {
+            let known = results.releases.entry((arch, side)).or_default();
             // Not every program says it; an earlier boot has.
-            self.release = self.record.release(self.job);
-        }
-        self.record.begin(self.job, &self.release);
+            match self.release.is_empty() {
+                true => self.release.clone_from(known),
+                false => known.clone_from(&self.release),
+            }
+        });
     }
 
     fn step(&mut self) {
         // A program with more lines than were expected does not take the steps of others.
         if self.steps < self.job.group.steps {
             self.steps += 1;
-            self.record.step(1);
+            self.record.store.step(1);
         }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Listener<'a> {
 
     fn cell(&mut self, key: cells::Key, figure: f64, mut line: Value) {
         if let Some(counted) = &mut self.counted
-            && let Err(error) = counted.add_to(&mut line)
+            && let Err(error) = add_to(&mut line, counted)
         {
             self.fail(&format!("{error:#}"));
         }
@@ -134,18 +134,24 @@ impl<'a> Listener<'a> {
             kb: key.kb,
             vmas: key.vmas,
         };
-        self.record.add(place, side, figure, &self.marked(line));
+        let line = self.marked(line);
+        self.record.store.add(&line, |results| {
+            results.add_counted(&place, side, &line);
+            results.add(place, side, figure, line["whole"].is_number());
+        });
     }
 
     fn absent(&self, op: &str, kb: u64, why: &str) {
+        let Job { arch, side, .. } = *self.job;
         let line = self.marked(json!({"op": op, "folio_kb": kb, "absent": why}));
-        self.record.lacks(self.job, why, op, kb, &line);
+        let store = &self.record.store;
+        store.add(&line, |results| results.lacks(arch, side, why, op, kb));
     }
 
     /// The end of the boot. One that did not get to the program's end, or lost a line, has failed:
     /// programs end so, too, when memory does not hold what it must.
     pub fn end(mut self, boot: &Result<console::Boot>) {
-        if self.record.is_over() {
+        if self.record.store.is_over() {
             return;
         }
         let why = match boot {
@@ -155,7 +161,7 @@ impl<'a> Listener<'a> {
         };
         let missing = self.job.group.steps - self.steps;
         self.steps += missing;
-        self.record.step(missing);
+        self.record.store.step(missing);
         if let Some(why) = why {
             self.fail(&why);
         }
@@ -165,7 +171,8 @@ impl<'a> Listener<'a> {
         let Job { arch, side, group } = *self.job;
         let line = self.marked(json!({"line": group.line, "failed": why}));
         let text = format!("{} on {arch}, {}: {why}", side.title(), group.line);
-        self.record.fail(text, &line);
+        let store = &self.record.store;
+        store.add(&line, |results| results.failures.push(text));
     }
 }
 
@@ -184,8 +191,13 @@ fn failure(boot: &console::Boot, done: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::plan::Group;
+    use super::super::results::Results;
+    use super::super::table;
     use super::*;
+    use crate::lines::objects;
+    use crate::store::Store;
     use std::fs::File;
+    use std::sync::Arc;
     use tools::args::Side;
     use tools::host::arch::Arch;
     use tools::host::progress::Bar;
@@ -220,24 +232,24 @@ mod tests {
         };
         let programs = [((Arch::X86_64, "bench".to_owned()), "5a".to_owned())].into();
         let open = File::options().append(true).open(file.path()).unwrap();
-        let bar = Bar::hidden(2);
-        let order = vec!["fork".to_owned()];
-        let record = Record::new(order, programs, Some(open), &json!({"header": 1}), bar);
+        let store = Store::new(Results::default(), Some(open), Bar::hidden(2));
+        let record = Record {
+            order: vec!["fork".to_owned()],
+            programs,
+            store: Arc::new(store),
+        };
         let mut listener = Listener::new(&record, &job, None);
         for piece in pieces {
             listener.hear(piece.as_bytes());
         }
         if interrupted {
-            record.interrupt();
+            record.store.interrupt(table::render);
         }
         listener.end(&boot(&pieces.concat()));
         let text = std::fs::read_to_string(file.path()).unwrap();
-        let lines = text
-            .lines()
-            .skip(1)
-            .map(|line| serde_json::from_str(line).unwrap());
-        let (table, failures) = record.finish().unwrap();
-        (lines.collect(), table, failures)
+        let table = record.store.finish(table::render).unwrap();
+        let failures = record.store.with(|results| results.failures.clone());
+        (objects(&text).collect(), table, failures)
     }
 
     #[test]

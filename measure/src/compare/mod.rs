@@ -11,62 +11,30 @@ mod results;
 mod table;
 mod time;
 
-use crate::bench::{self, of_quire};
+use crate::bench;
+use crate::kernels::{self, Kernels};
+use crate::store::Store;
 use anyhow::{Context, Result, bail, ensure};
-use counted::Counting;
+use plan::Group;
 use record::{Job, Record};
+use results::Results;
 pub use results::{counted, is_blind};
-use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tools::args::{Choice, CompareArgs, Set, Side};
 use tools::host::arch::Arch;
 use tools::host::progress::Bar;
 use tools::host::{install, workspace};
-use tools::machine::build::{self, Built};
+use tools::machine::build::Built;
 use tools::machine::console;
-use tools::machine::guest;
 use tools::machine::linux::{self, Kernel};
-use tools::machine::qemu::Machine;
 
-/// Limit for one boot; a hang is noticed by its silence before.
-const LIMIT: Duration = Duration::from_secs(3600);
-/// Linux boots quietly, and on a busy host that takes minutes.
-const SILENCE: Duration = Duration::from_secs(600);
-
-/// Both kernels, for each machine.
-struct Kernels {
-    built: BTreeMap<Arch, Built>,
-    linux: Vec<Kernel>,
-    counting: Option<Counting>,
-    /// More words for Quire's command line.
-    words: String,
-}
-
-impl Kernels {
-    /// A program's words, with its marks where they are looked at.
-    fn program(&self, line: &str) -> String {
-        match self.counting {
-            Some(_) => format!("{line} --marks yes"),
-            None => line.to_owned(),
-        }
-    }
-
-    /// The machine for such a program: the same for both kernels but for the kernel and its words.
-    fn machine(&self, arch: Arch, side: Side, mib: u64, cpus: u32, line: &str) -> Result<Machine> {
-        let built = self.built.get(&arch).context("both kernels are built")?;
-        let mut machine = of_quire(arch, built, &format!("{mib}M"), &self.words, line);
-        machine.initramfs = Some(built.initramfs.clone());
-        machine.smp = cpus;
-        if side == Side::Linux {
-            let kernel = self.linux.iter().find(|kernel| kernel.arch == arch);
-            machine
-                .image
-                .clone_from(&kernel.context("a Linux for each machine")?.image);
-            machine.command_line = linux::words(arch, line);
-        }
-        Ok(machine)
+/// A program's words, with its marks where they are looked at.
+fn program(kernels: &Kernels, line: &str) -> String {
+    match kernels.counting {
+        Some(_) => format!("{line} --marks yes"),
+        None => line.to_owned(),
     }
 }
 
@@ -75,10 +43,7 @@ impl Kernels {
 pub fn compare(args: &CompareArgs) -> Result<u8> {
     let arches = args.machines.arch.arches();
     bench::plan::check(&[], &args.choice.size)?;
-    let json = args.json.as_deref();
-    let json = json
-        .map(|path| workspace::writable("--json", path))
-        .transpose()?;
+    let json = workspace::writable("--json", args.json.as_deref())?;
     install::ensure_qemu(arches, args.install.no_install)?;
     let sides: Vec<Side> = Side::ALL
         .into_iter()
@@ -89,8 +54,8 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
             true => linux_kernels(args, arches)?,
             false => Vec::new(),
         },
-        built: built(arches)?,
-        counting: Counting::of(args, arches)?,
+        built: kernels::built(arches)?,
+        counting: counted::counting(args, arches)?,
         words: args.append.clone().unwrap_or_default(),
     };
     if let Some(program) = &args.time {
@@ -100,30 +65,45 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
         };
         return time::compare(&kernels, arches, smp, program, args.runs).map(|()| 0);
     }
-    let ops = list::parse(&listing(&kernels, arches[0])?)?;
-    let groups = plan::groups(&ops, &args.choice)?;
-    let jobs = jobs(&groups, arches, &sides);
-    let steps = jobs.iter().map(|job| job.group.steps).sum();
-    let programs = header::programs(&kernels)?;
-    let header = header::line(&kernels, &jobs, &programs)?;
-    let file = json.map(File::create).transpose().context("--json")?;
-    let order = ops.into_iter().map(|op| op.name).collect();
-    let record = Arc::new(Record::new(
-        order,
-        programs,
-        file,
-        &header,
-        Bar::new("measuring", steps),
-    ));
-    let last = Arc::clone(&record);
-    guest::before_the_end(move || print!("{}", last.interrupt()));
-    driver::run(&kernels, &jobs, args.jobs, &record)?;
-    let (table, failures) = record.finish()?;
-    print!("{table}");
+    let bar = |steps| Bar::new("measuring", steps);
+    let (groups, record) = planned(&kernels, &args.choice, arches, &sides, json, bar)?;
+    record.store.print_on_a_signal(table::render);
+    driver::run(&kernels, &jobs(&groups, arches, &sides), args.jobs, &record)?;
+    print!("{}", record.store.finish(table::render)?);
+    let failures = record
+        .store
+        .with(|results| std::mem::take(&mut results.failures));
     for failure in &failures {
         eprintln!("run.sh: {failure}");
     }
     Ok(u8::from(!failures.is_empty()))
+}
+
+/// The boots for what was chosen, and the record of them, whose file begins with what is measured
+/// with what.
+fn planned(
+    kernels: &Kernels,
+    choice: &Choice,
+    arches: &[Arch],
+    sides: &[Side],
+    json: Option<PathBuf>,
+    bar: impl FnOnce(u64) -> Bar,
+) -> Result<(Vec<Group>, Record)> {
+    let ops = list::parse(&listing(kernels, arches[0])?)?;
+    let groups = plan::groups(&ops, choice)?;
+    let jobs = jobs(&groups, arches, sides);
+    let steps = jobs.iter().map(|job| job.group.steps).sum();
+    let programs = header::programs(kernels)?;
+    let header = header::line(kernels, &jobs, &programs)?;
+    let file = json.map(File::create).transpose().context("--json")?;
+    let store = Store::new(Results::default(), file, bar(steps));
+    store.add(&header, |_| {});
+    let record = Record {
+        order: ops.into_iter().map(|op| op.name).collect(),
+        programs,
+        store: Arc::new(store),
+    };
+    Ok((groups, record))
 }
 
 fn linux_kernels(args: &CompareArgs, arches: &[Arch]) -> Result<Vec<Kernel>> {
@@ -134,11 +114,6 @@ fn linux_kernels(args: &CompareArgs, arches: &[Arch]) -> Result<Vec<Kernel>> {
     Ok(kernels)
 }
 
-fn built(arches: &[Arch]) -> Result<BTreeMap<Arch, Built>> {
-    let built = |arch: &Arch| Ok((*arch, build::build(*arch, false)?));
-    arches.iter().map(built).collect()
-}
-
 /// What the program says that it can measure: asked in a machine, since the host may not run it.
 fn listing(kernels: &Kernels, arch: Arch) -> Result<String> {
     let machine = kernels.machine(arch, Side::Quire, 1024, 1, "bench --list")?;
@@ -146,7 +121,7 @@ fn listing(kernels: &Kernels, arch: Arch) -> Result<String> {
 }
 
 /// Both kernels on both machines for each group before the next one.
-fn jobs<'a>(groups: &'a [plan::Group], arches: &[Arch], sides: &[Side]) -> Vec<Job<'a>> {
+fn jobs<'a>(groups: &'a [Group], arches: &[Arch], sides: &[Side]) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for group in groups {
         for arch in arches.iter().copied() {
@@ -178,15 +153,21 @@ pub fn with_downloaded(arch: Arch, built: &Built, op: &str, kb: u32) -> Result<O
         size: vec![kb],
         smp: vec![1],
     };
-    let groups = plan::groups(&list::parse(&listing(&kernels, arch)?)?, &choice)?;
-    let jobs = jobs(&groups, &[arch], &Side::ALL);
-    let programs = header::programs(&kernels)?;
-    let header = header::line(&kernels, &jobs, &programs)?;
-    let record = Record::new(Vec::new(), programs, None, &header, Bar::hidden(0));
-    driver::run(&kernels, &jobs, Some(1), &record)?;
-    let (table, failures) = record.finish()?;
-    ensure!(failures.is_empty(), "{}", failures.join("\n"));
-    let pair = record.only_pair().with_context(|| table.clone())?;
+    let (groups, record) = planned(&kernels, &choice, &[arch], &Side::ALL, None, Bar::hidden)?;
+    driver::run(
+        &kernels,
+        &jobs(&groups, &[arch], &Side::ALL),
+        Some(1),
+        &record,
+    )?;
+    let table = record.store.finish(table::render)?;
+    let (failures, pair) = record.store.with(|results| {
+        let mut pairs = results.pairs.values();
+        let pair = pairs.next().copied().filter(|_| pairs.next().is_none());
+        (results.failures.join("\n"), pair)
+    });
+    ensure!(failures.is_empty(), "{failures}");
+    let pair = pair.with_context(|| table.clone())?;
     match pair.figures {
         [Some(quire), Some(linux)] => Ok(Some([quire, linux])),
         _ => bail!("a kernel has no figure\n{table}"),

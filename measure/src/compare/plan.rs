@@ -154,8 +154,7 @@ fn by_itself(op: &Op, choice: &Choice) -> Option<Group> {
         .find(|cpus| choice.smp.is_empty() || choice.smp.contains(cpus))?;
     let mut line = format!("{} {}", op.program, op.args).trim_end().to_owned();
     if op.folios {
-        let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
-        line += &format!(" --size {}", words.join(","));
+        line += &format!(" --size {}", words::list(&sizes));
     }
     (!sizes.is_empty()).then(|| Group {
         line,

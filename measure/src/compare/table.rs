@@ -1,6 +1,7 @@
 //! The table of a comparison: both kernels' figures and their ratio, the mean of the baseline, and
 //! what is far from it.
 use super::results::{COUNTED, Pair, Place, Results};
+use crate::bench::means::geometric;
 use crate::bench::plan::{BASELINE, SIZES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -94,19 +95,15 @@ fn is_baseline(place: &Place) -> bool {
 /// The geometric mean of the baseline's ratios; empty when there is none.
 fn mean(whose: &str, unit: &str, rows: &[(&Place, &Pair)], machines: usize) -> String {
     let rows = rows.iter().filter(|(place, _)| is_baseline(place));
-    let logs: Vec<f64> = rows
-        .filter_map(|(_, pair)| pair.ratio())
-        .filter(|ratio| *ratio > 0.0)
-        .map(f64::ln)
-        .collect();
-    if logs.is_empty() {
+    let ratios = rows.filter_map(|(_, pair)| pair.ratio());
+    let ratios: Vec<f64> = ratios.filter(|ratio| *ratio > 0.0).collect();
+    let Some(mean) = geometric(ratios.iter().copied()) else {
         return String::new();
-    }
-    let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+    };
     let all = BASELINE.len() * SIZES.len() * machines;
     format!(
         "{whose}, {unit}: geometric mean of Quire / Linux {mean:.3}, over {} of the baseline's {all} cells\n",
-        logs.len()
+        ratios.len()
     )
 }
 

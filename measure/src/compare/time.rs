@@ -1,14 +1,15 @@
 //! `./run.sh compare --time PROGRAM`: how long a program takes on both kernels, on machines that
 //! share the CPUs of this computer. The machines run one at a time, and the two kernels in turn;
 //! what a boot with a program that does nothing takes is taken out.
-use super::{Kernels, LIMIT, SILENCE};
+use crate::bench;
+use crate::kernels::Kernels;
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use tools::args::Side;
 use tools::host::arch::Arch;
 use tools::host::meter;
 use tools::host::progress::Bar;
-use tools::machine::console::{self, Boot};
+use tools::machine::console::Boot;
 use tools::machine::guest::End;
 
 /// Memory of the machines, in MiB.
@@ -104,7 +105,7 @@ fn boot(kernels: &Kernels, arch: Arch, side: Side, cpus: u32, line: &str) -> Res
     machine.alone = true;
     let used = || meter::children().context("the system does not say what QEMU has used");
     let (began, before) = (Instant::now(), used()?);
-    let boot = console::watch_patiently(&machine, LIMIT, SILENCE, |_| {})?;
+    let boot = bench::watch(&machine, |_| {})?;
     ensure!(
         has_worked(side, &boot),
         "{} on {arch}: {line} ended with {:?}\n{}",

@@ -5,7 +5,6 @@ mod boot;
 mod list;
 mod ltp;
 mod make;
-mod record;
 mod results;
 mod small;
 mod suite;
@@ -13,11 +12,13 @@ mod table;
 
 pub use small::small_set;
 
+use crate::store::Store;
 use anyhow::{Context, Result};
 use boot::Kernels;
-use record::Record;
+use results::{Ran, Runs};
+use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use suite::{Program, Suite};
@@ -25,14 +26,13 @@ use tools::args::{CompatArgs, Side};
 use tools::host::arch::Arch;
 use tools::host::progress::Bar;
 use tools::host::{install, workers, workspace};
-use tools::machine::linux;
-use tools::machine::{build, guest};
+use tools::machine::{build, linux};
 
 /// Runs them and prints. That Quire differs is a result, not a failure. After ctrl-c, what is known
 /// until then is printed.
 pub fn compat(args: &CompatArgs) -> Result<u8> {
-    let json = writable("--json", args.json.as_deref())?;
-    let markdown = writable("--markdown", args.markdown.as_deref())?;
+    let json = workspace::writable("--json", args.json.as_deref())?;
+    let markdown = workspace::writable("--markdown", args.markdown.as_deref())?;
     install::ensure_qemu(args.machines.arch.arches(), args.install.no_install)?;
     let tests = match &args.ltp {
         None => Tests::Linux(linux::tests(args.renew)?),
@@ -42,24 +42,19 @@ pub fn compat(args: &CompatArgs) -> Result<u8> {
     let jobs = jobs(&kernels, args)?;
     let file = json.map(File::create).transpose().context("--json")?;
     let bar = Bar::new("running Linux's tests", jobs.len() as u64);
-    let record = Arc::new(Record::new(file, bar));
-    let last = Arc::clone(&record);
-    guest::before_the_end(move || print!("{}", last.text()));
-    run(&jobs, args, &record)?;
-    print!("{}", record.text());
+    let store = Arc::new(Store::new(Runs::new(), file, bar));
+    store.print_on_a_signal(|runs| table::all(runs, table::text));
+    run(&jobs, args, &store)?;
+    print!("{}", store.finish(|runs| table::all(runs, table::text))?);
     if args.only.is_empty() {
         print!("{}", tests.left_out());
     }
     if let Some(path) = markdown {
-        let page = page(&tests, &kernels, &record);
+        let tables = store.with(|runs| table::all(runs, table::markdown));
+        let page = page(&tests, &kernels, &tables);
         workspace::replace(&path, |new| Ok(fs::write(new, page)?))?;
     }
     Ok(0)
-}
-
-fn writable(option: &str, path: Option<&Path>) -> Result<Option<PathBuf>> {
-    let path = path.map(|path| workspace::writable(option, path));
-    Ok(path.transpose()?)
 }
 
 /// Where tests come from.
@@ -138,27 +133,44 @@ fn jobs<'a>(kernels: &'a [Kernels], args: &CompatArgs) -> Result<Vec<Job<'a>>> {
     Ok(jobs)
 }
 
-fn run(jobs: &[Job<'_>], args: &CompatArgs, record: &Record) -> Result<()> {
+fn run(jobs: &[Job<'_>], args: &CompatArgs, store: &Store<Runs>) -> Result<()> {
     let limit = Duration::from_secs(args.timeout);
     let ran = workers::map(jobs, workers::of_machines(args.jobs), |job| {
         let tests = job.program.files.len() as u32;
         let ran = job.kernels.run(job.side, job.program, limit * tests)?;
-        record.add(job, ran)
+        store.step(1);
+        let key = (job.kernels.linux.arch, job.program.name.clone());
+        store.add(&line(job, &ran), |runs| {
+            runs.entry(key).or_default().insert(job.side, ran);
+        });
+        Ok(())
     });
     ran.into_iter().collect()
 }
 
-/// The table with what it was made with.
-fn page(tests: &Tests, kernels: &[Kernels], record: &Record) -> String {
+/// The result of a boot as a line.
+fn line(job: &Job<'_>, ran: &Ran) -> Value {
+    let tests = ran.tests.iter();
+    let tests: Vec<Value> = tests.map(|(name, how)| json!([name, how.name()])).collect();
+    json!({
+        "arch": job.kernels.linux.arch.name(),
+        "kernel": job.side.name(),
+        "program": job.program.name,
+        "cut": ran.cut,
+        "tests": tests,
+    })
+}
+
+/// The tables with what they were made with.
+fn page(tests: &Tests, kernels: &[Kernels], tables: &str) -> String {
     let linux = kernels.iter().map(|kernels| {
         let kernel = &kernels.linux;
         format!("Linux on {} is {}.\n", kernel.arch, kernel.origin)
     });
     format!(
-        "The tests are those of {}, built static.\n{}{}\n{}",
+        "The tests are those of {}, built static.\n{}{}\n{tables}",
         tests.origin(),
         linux.collect::<String>(),
-        tests.left_out(),
-        record.tables(table::markdown)
+        tests.left_out()
     )
 }

@@ -1,6 +1,8 @@
 //! What a test program says, from its console: results in KTAP, or its exit status alone.
 use ktap::{Line, Note};
 use std::collections::BTreeMap;
+use tools::args::Side;
+use tools::host::arch::Arch;
 use tools::machine::console::Boot;
 use tools::machine::guest::End;
 
@@ -37,6 +39,9 @@ pub struct Ran {
     /// Why it did not get to its end.
     pub cut: Option<String>,
 }
+
+/// By machine and program, what it says on each kernel.
+pub type Runs = BTreeMap<(Arch, String), BTreeMap<Side, Ran>>;
 
 /// How many tests ended in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Both kernels' results side by side.
-use super::results::{Counts, Ran, Verdict};
+use super::results::{Counts, Ran, Runs, Verdict};
 use std::fmt::Write;
+use tools::args::Side;
 use tools::host::arch::Arch;
 
 /// A program on both kernels.
@@ -54,6 +55,25 @@ impl Row<'_> {
             _ => format!("{name} {instead}"),
         })
     }
+}
+
+/// The table of each machine, of the programs that have run on both kernels, by [`text`] or
+/// [`markdown`].
+pub fn all(runs: &Runs, render: fn(Arch, &[Row<'_>]) -> String) -> String {
+    let table = |arch: Arch| {
+        let of_arch = runs.iter().filter(|((of, _), _)| *of == arch);
+        let rows = of_arch.filter_map(|((_, program), ran)| {
+            Some(Row {
+                program,
+                linux: ran.get(&Side::Linux)?,
+                quire: ran.get(&Side::Quire)?,
+            })
+        });
+        let rows: Vec<Row<'_>> = rows.collect();
+        (!rows.is_empty()).then(|| render(arch, &rows))
+    };
+    let tables: Vec<String> = Arch::ALL.into_iter().filter_map(table).collect();
+    tables.join("\n")
 }
 
 /// The table of one machine, for a terminal.

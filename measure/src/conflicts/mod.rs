@@ -3,26 +3,23 @@
 mod boot;
 mod cell;
 mod names;
-mod results;
 mod table;
 
-use anyhow::{Context, Result, bail};
-use boot::Machines;
+use crate::counting::Counting;
+use crate::kernels::{self, Kernels};
+use crate::store::Store;
+use anyhow::{Context, Result};
 pub use cell::{Cell, Found, Line};
-use results::Results;
+use counts::args::Lines;
 use std::fs::File;
-use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
-use tools::args::ConflictsArgs;
+use tools::args::{ConflictsArgs, Side};
 use tools::host::arch::Arch;
 use tools::host::errors::UsageError;
 use tools::host::progress::Bar;
-use tools::host::{install, words, workspace};
-use tools::machine::build::{self, Built};
-use tools::machine::qemu::plugin;
-use tools::machine::{guest, linux};
+use tools::host::{install, words, workers, workspace};
+use tools::machine::build::Built;
+use tools::machine::linux;
 
 /// The operations, in the order of rows and columns: that of the program `conflicts`.
 pub const OPS: [&str; 15] = [
@@ -44,82 +41,52 @@ pub const PLACES: [(&str, &str); 5] = [
 pub fn conflicts(args: &ConflictsArgs) -> Result<u8> {
     let arches = args.machines.arch.arches();
     let programs = programs(&args.op, &args.place)?;
-    let json = args.json.as_deref();
-    let json = json
-        .map(|path| workspace::writable("--json", path))
-        .transpose()?;
+    let json = workspace::writable("--json", args.json.as_deref())?;
     install::ensure_qemu(arches, args.install.no_install)?;
-    for arch in arches {
-        if let Some(why) = plugin::missing(*arch)? {
-            bail!("it needs a plugin of QEMU: {why}");
-        }
-    }
-    let linux = match args.linux {
-        true => linux::of_distribution(arches, false)?,
-        false => Vec::new(),
+    let kernels = Kernels {
+        counting: Some(Counting::new("it needs", arches, Lines::Each, None)?),
+        linux: match args.linux {
+            true => linux::of_distribution(arches, false)?,
+            false => Vec::new(),
+        },
+        built: kernels::built(arches)?,
+        words: String::new(),
     };
-    let built = arches.iter().map(|arch| build::build(*arch, false));
-    let built = built.collect::<Result<Vec<Built>>>()?;
-    let file = json.map(File::create).transpose().context("--json")?;
-    let steps = programs.len() * arches.len() * (1 + usize::from(args.linux)) * pairs(&args.op);
-    let results = Arc::new(Results::new(file, Bar::new("measuring", steps as u64)));
-    let last = Arc::clone(&results);
-    guest::before_the_end(move || print!("{}", last.interrupt()));
     let mut jobs = Vec::new();
     for program in &programs {
-        for (arch, built) in arches.iter().zip(&built) {
-            let of_arch = linux.iter().filter(|kernel| kernel.arch == *arch);
-            for linux in [None].into_iter().chain(of_arch.map(Some)) {
-                let machines = Machines {
-                    arch: *arch,
-                    built,
-                    linux,
-                };
-                jobs.push((machines, program.as_str()));
-            }
+        for &arch in arches {
+            let linux = kernels.linux(arch).map(|_| Side::Linux);
+            let sides = [Side::Quire].into_iter().chain(linux);
+            jobs.extend(sides.map(|side| (arch, side, program.as_str())));
         }
     }
-    boot_all(&jobs, &results)?;
-    let (table, failed) = results.finish()?;
-    print!("{table}");
-    Ok(u8::from(failed > 0))
-}
-
-/// Boots one machine for each job, as many at the same time as this computer has CPUs, four at
-/// most: no figure depends on it.
-fn boot_all(jobs: &[(Machines<'_>, &str)], results: &Results) -> Result<()> {
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<()> {
-        while let Some((machines, program)) = jobs.get(next.fetch_add(1, Relaxed)) {
-            boot::run(machines, program, results)?;
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..cpus.min(4)).map(|_| scope.spawn(work)).collect();
-        let ends = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        ends.collect::<Vec<_>>().into_iter().collect()
-    })
+    let file = json.map(File::create).transpose().context("--json")?;
+    let steps = jobs.len() * pairs(&args.op);
+    let bar = Bar::new("measuring", steps as u64);
+    let store = Arc::new(Store::new(Vec::new(), file, bar));
+    store.print_on_a_signal(|cells| table::render(cells));
+    let boot = |job: &boot::Job<'_>| boot::run(&kernels, *job, &store);
+    let ran = workers::map(&jobs, workers::of_machines(None), boot);
+    ran.into_iter().collect::<Result<()>>()?;
+    print!("{}", store.finish(|cells| table::render(cells))?);
+    let failed = |cell: &Cell| matches!(cell.found, Found::Failed(_));
+    Ok(u8::from(store.with(|cells| cells.iter().any(failed))))
 }
 
 /// For tests: the cells of Quire for these operations at these places.
 pub fn with_built(arch: Arch, built: &Built, ops: &[&str], places: &[&str]) -> Result<Vec<Cell>> {
     let owned = |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
-    let results = Results::new(None, Bar::hidden(0));
+    let kernels = Kernels {
+        built: [(arch, built.clone())].into(),
+        linux: Vec::new(),
+        counting: Some(Counting::new("it needs", &[arch], Lines::Each, None)?),
+        words: String::new(),
+    };
+    let store = Store::new(Vec::new(), None, Bar::hidden(0));
     for program in programs(&owned(ops), &owned(places))? {
-        let machines = Machines {
-            arch,
-            built,
-            linux: None,
-        };
-        boot::run(&machines, &program, &results)?;
+        boot::run(&kernels, (arch, Side::Quire, &program), &store)?;
     }
-    Ok(results.cells())
+    Ok(store.with(std::mem::take))
 }
 
 /// The program's words, for each place: what a boot has done before moves no figure of another

@@ -12,12 +12,13 @@ use anyhow::{Context, Result, bail};
 use monitor::Monitor;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::slice;
 use std::time::Duration;
 use tools::args::ProfileArgs;
 use tools::host::errors::UsageError;
-use tools::host::{install, symbols, workspace};
+use tools::host::workspace::{self, Temporary};
+use tools::host::{install, symbols};
 use tools::machine::build;
 use tools::machine::guest::{Event, Guest};
 use tools::machine::qemu::Console;
@@ -32,11 +33,7 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
     if args.pages == 0 || !args.pages.is_multiple_of(512) {
         return Err(UsageError(format!("--pages {} is no multiple of 512", args.pages)).into());
     }
-    let raw = args
-        .raw
-        .as_deref()
-        .map(|path| workspace::writable("--raw", path))
-        .transpose()?;
+    let raw = workspace::writable("--raw", args.raw.as_deref())?;
     install::ensure_qemu(&[args.arch], args.install.no_install)?;
     let built = build::build(args.arch, false)?;
     let mut machine = counted(args.arch, "1G");
@@ -49,8 +46,8 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
         args.size,
         args.pages
     );
-    let folder = Folder::new()?;
-    let (log, socket) = (folder.0.join("log"), folder.0.join("qmp"));
+    let folder = Temporary::folder("profile")?;
+    let (log, socket) = (folder.path().join("log"), folder.path().join("qmp"));
     mkfifoat(CWD, &log, Mode::RUSR | Mode::WUSR)?;
     machine.extra.extend([
         "-qmp".to_owned(),
@@ -108,22 +105,4 @@ fn wait_for(guest: &mut Guest, words: &str) -> Result<()> {
 fn text(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.context("the folder for temporary files has a name that is not text")
-}
-
-/// A folder that goes with its owner.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder> {
-        let path = std::env::temp_dir().join(format!("quire-profile-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A leftover in the folder for temporary files does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -37,6 +37,7 @@ fn address(line: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tools::host::workspace::Temporary;
 
     #[test]
     fn addresses_of_a_log() {
@@ -44,12 +45,9 @@ mod tests {
                    Stopped execution of TB chain before 0x7f [00000000000ef35c]\n\
                    Trace 0: 0x7fe17c002e00 [00000000/ffffffff80200040/000000b0/ff022201] main\n\
                    Trace 0: 0x7fe17c002e00 [00000000/0000000000401000/000000b0/ff022201] \n";
-        let path = std::env::temp_dir().join(format!("quire-trace-{}", std::process::id()));
-        std::fs::write(&path, log).unwrap();
-        let counts = read(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let file = Temporary::file("trace", log.as_bytes()).unwrap();
         assert_eq!(
-            counts,
+            read(file.path()).unwrap(),
             Counts::from([(0xffff_ffff_8020_0040, 2), (0x40_1000, 1)])
         );
     }

@@ -1,7 +1,7 @@
 //! What each mechanism is worth: the cost of operations with the settings of the ablation.
 use super::chart::{self, Bar, Ink};
 use super::data::{Ablated, Data};
-use super::html::{self, number};
+use super::html::{self, distinct, number};
 use crate::bench::plan::OPS;
 use anyhow::Result;
 use tools::host::arch::Arch;
@@ -26,15 +26,8 @@ pub fn section(data: &Data) -> Result<String> {
         ("f1", "this kernel's settings"),
     ]);
     for arch in Arch::ALL {
-        let mut sizes: Vec<u64> = data
-            .ablation
-            .iter()
-            .filter(|cell| cell.arch == arch)
-            .map(|cell| cell.key.kb)
-            .collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        for kb in sizes {
+        let here = data.ablation.iter().filter(|cell| cell.arch == arch);
+        for kb in distinct(here.map(|cell| cell.key.kb)) {
             text += &machine(data, arch, kb)?;
         }
     }

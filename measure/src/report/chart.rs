@@ -105,26 +105,16 @@ pub fn lines(about: &str, places: &[String], lines: &[Line], scale: Scale) -> Re
                         .draw_series(LineSeries::new(points.clone(), style))
                         .map_err(broken)?;
                     let filled = line.ink.color().filled();
-                    let marks = points.into_iter().map(|at| {
-                        let square = Rectangle::new([(-3, -3), (4, 4)], filled);
-                        let circle = Circle::new((0, 0), 4, filled);
-                        let (square, circle) = match line.ink {
-                            Ink::LINUX => (Some(square), None),
-                            _ => (None, Some(circle)),
+                    for at in points {
+                        let mark = EmptyElement::at(at);
+                        let drawn = match line.ink {
+                            Ink::LINUX => {
+                                let square = Rectangle::new([(-3, -3), (4, 4)], filled);
+                                chart.draw_series([mark + square])
+                            }
+                            _ => chart.draw_series([mark + Circle::new((0, 0), 4, filled)]),
                         };
-                        (at, square, circle)
-                    });
-                    for (at, square, circle) in marks {
-                        if let Some(square) = square {
-                            chart
-                                .draw_series([EmptyElement::at(at) + square])
-                                .map_err(broken)?;
-                        }
-                        if let Some(circle) = circle {
-                            chart
-                                .draw_series([EmptyElement::at(at) + circle])
-                                .map_err(broken)?;
-                        }
+                        drawn.map_err(broken)?;
                     }
                 }
             }};

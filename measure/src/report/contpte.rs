@@ -2,10 +2,11 @@
 //! instructions.
 use super::chart::{self, Bar, Ink};
 use super::data::{Data, Figure};
-use super::html::{self, number};
+use super::html::{self, distinct, number};
 use anyhow::Result;
 use tools::args::Side;
 use tools::host::arch::Arch;
+use tools::host::words;
 
 /// The setting without them.
 pub const OFF: &str = "contpte=off";
@@ -53,15 +54,14 @@ fn pairs(data: &Data) -> Vec<Pair<'_>> {
 }
 
 /// The command that measures a side.
-pub fn command(words: &str, sizes: &[u64]) -> String {
-    let append = match words {
+pub fn command(append: &str, sizes: &[u64]) -> String {
+    let append = match append {
         "" => String::new(),
-        words => format!(" --append {words}"),
+        append => format!(" --append {append}"),
     };
-    let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
     format!(
         "./run.sh compare --only quire --arch {ARCH} --model cortex-a76 --op {OPS} --size {}{append} --json FILE",
-        sizes.join(",")
+        words::list(sizes)
     )
 }
 
@@ -76,9 +76,7 @@ pub fn section(data: &Data) -> Result<String> {
     if pairs.is_empty() {
         return Ok(html::missing(&command(OFF, &[SIZE])));
     }
-    let mut sizes: Vec<u64> = pairs.iter().map(|pair| pair.off.key.kb).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = distinct(pairs.iter().map(|pair| pair.off.key.kb));
     let core = data.models.get(&ARCH).and_then(|cores| cores.last());
     let core = core.map_or("no core", String::as_str);
     let mut text = format!(

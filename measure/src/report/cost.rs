@@ -1,86 +1,76 @@
 //! What each operation costs by the size of folios, on both kernels and machines.
 use super::chart::{self, Ink, Line, Scale};
 use super::data::{Data, Figure};
-use super::html::{self, number};
+use super::html::{self, distinct, number};
 use crate::bench::floor;
 use crate::bench::plan::OPS;
 use anyhow::Result;
 use std::fmt::Write;
 use tools::args::Side;
 use tools::host::arch::Arch;
+use tools::host::words;
 
 /// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Guest instructions.
-    Instructions,
-    /// Cache lines.
-    Lines,
-    /// Accesses to data that the first level of caches does not serve.
-    Misses,
-    /// Estimated cycles.
-    Cycles,
+pub struct Metric {
+    /// The place in the page.
+    pub id: &'static str,
+    /// The heading.
+    pub title: &'static str,
+    /// What it is.
+    about: &'static str,
+    /// Its name in lines; empty for instructions, which each line has.
+    count: &'static str,
+    /// Whether a model of a core counts it, not QEMU.
+    modelled: bool,
 }
 
+/// In the order of the page.
+pub const METRICS: [Metric; 4] = [
+    Metric {
+        id: "instructions",
+        title: "Instructions",
+        about: "Guest instructions for each page of 4 KiB, user and kernel mode. The floor is what any kernel needs, \
+                argued from parts in docs/floor.md.",
+        count: "",
+        modelled: false,
+    },
+    Metric {
+        id: "lines",
+        title: "Cache lines touched",
+        about: "Different lines of 64 bytes, by physical address, that an operation reads or writes, for each page. \
+                Of its 64 lines a page that is cleared or copied touches all.",
+        count: "lines_touched",
+        modelled: false,
+    },
+    Metric {
+        id: "misses",
+        title: "Misses of the first-level data cache",
+        about: "Loads and stores that the first level of a modelled core's caches does not serve, for each page.",
+        count: "l1d_misses",
+        modelled: true,
+    },
+    Metric {
+        id: "cycles",
+        title: "Estimated cycles",
+        about: "Instructions at the width of a modelled core, and the latency of each miss, one after the other: \
+                for comparing estimates with each other, not with a measured time.",
+        count: "cycles_estimated",
+        modelled: true,
+    },
+];
+
 impl Metric {
-    /// In the order of the page.
-    pub const ALL: [Metric; 4] = [
-        Metric::Instructions,
-        Metric::Lines,
-        Metric::Misses,
-        Metric::Cycles,
-    ];
-
-    /// The heading.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Metric::Instructions => "Instructions",
-            Metric::Lines => "Cache lines touched",
-            Metric::Misses => "Misses of the first-level data cache",
-            Metric::Cycles => "Estimated cycles",
-        }
-    }
-
-    /// The place in the page.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Metric::Instructions => "instructions",
-            Metric::Lines => "lines",
-            Metric::Misses => "misses",
-            Metric::Cycles => "cycles",
-        }
-    }
-
-    /// What it is.
-    const fn about(self) -> &'static str {
-        match self {
-            Metric::Instructions => {
-                "Guest instructions for each page of 4 KiB, user and kernel mode. The floor is what any kernel needs, \
-                 argued from parts in docs/floor.md."
-            }
-            Metric::Lines => {
-                "Different lines of 64 bytes, by physical address, that an operation reads or writes, for each page. \
-                 Of its 64 lines a page that is cleared or copied touches all."
-            }
-            Metric::Misses => {
-                "Loads and stores that the first level of a modelled core's caches does not serve, for each page."
-            }
-            Metric::Cycles => {
-                "Instructions at the width of a modelled core, and the latency of each miss, one after the other: \
-                 for comparing estimates with each other, not with a measured time."
-            }
-        }
+    /// Whether it is what each line has, also without the plugin.
+    pub fn is_instructions(&self) -> bool {
+        self.count.is_empty()
     }
 
     /// The count of a measurement; an operation that is measured by subtraction has instructions
     /// only.
-    fn of(self, figure: &Figure) -> Option<f64> {
-        let count = |name| figure.count(name).filter(|_| figure.key.op != "exit");
-        match self {
-            Metric::Instructions => Some(figure.instructions),
-            Metric::Lines => count("lines_touched"),
-            Metric::Misses => count("l1d_misses"),
-            Metric::Cycles => count("cycles_estimated"),
+    fn of(&self, figure: &Figure) -> Option<f64> {
+        match self.is_instructions() {
+            true => Some(figure.instructions),
+            false => figure.count(self.count).filter(|_| figure.key.op != "exit"),
         }
     }
 }
@@ -113,27 +103,19 @@ fn ops(data: &Data, arch: Arch) -> Vec<&'static str> {
 }
 
 /// The sizes at which any of the operations has such a count.
-fn sizes(data: &Data, metric: Metric, arch: Arch, ops: &[&str]) -> Vec<u64> {
+fn sizes(data: &Data, metric: &Metric, arch: Arch, ops: &[&str]) -> Vec<u64> {
     let of = |figure: &&Figure| {
         figure.is_usual()
             && figure.arch == arch
             && ops.contains(&figure.key.op.as_str())
             && metric.of(figure).is_some()
     };
-    let mut sizes: Vec<u64> = data
-        .figures
-        .iter()
-        .filter(of)
-        .map(|figure| figure.key.kb)
-        .collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
+    distinct(data.figures.iter().filter(of).map(|figure| figure.key.kb))
 }
 
 /// The section of one metric.
-pub fn section(data: &Data, metric: Metric) -> Result<String> {
-    let mut text = format!("<p>{}</p>\n", metric.about());
+pub fn section(data: &Data, metric: &Metric) -> Result<String> {
+    let mut text = format!("<p>{}</p>\n", metric.about);
     let mut any = false;
     for arch in Arch::ALL {
         let part = machine(data, metric, arch)?;
@@ -147,7 +129,7 @@ pub fn section(data: &Data, metric: Metric) -> Result<String> {
 }
 
 /// One machine's panels and table, if it has any.
-fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
+fn machine(data: &Data, metric: &Metric, arch: Arch) -> Result<Option<String>> {
     let ops = ops(data, arch);
     let sizes = sizes(data, metric, arch, &ops);
     let (mut panels, mut rows, mut shown) = (Vec::new(), Vec::new(), Vec::new());
@@ -166,7 +148,7 @@ fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
         } else {
             (*op).to_owned()
         };
-        let about = format!("{}: {name} on {arch}, by folio size", metric.title());
+        let about = format!("{}: {name} on {arch}, by folio size", metric.title);
         let places = chart::sizes(&sizes);
         panels.push(html::panel(
             &name,
@@ -181,7 +163,7 @@ fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
     let model = data.models.get(&arch).and_then(|models| models.last());
     let model = model.map_or("zen4", String::as_str);
     let mut text = format!("<h3>{arch}");
-    if metric == Metric::Misses || metric == Metric::Cycles {
+    if metric.modelled {
         let _ = write!(text, ", {}", html::escape(model));
     }
     text += "</h3>\n";
@@ -191,8 +173,8 @@ fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
     }
     text += &html::legend(&legend);
     text += &html::panels(&panels);
-    let by_qemu = metric == Metric::Lines && arch == Arch::X86_64;
-    if metric != Metric::Instructions && !by_qemu {
+    let by_qemu = !metric.modelled && arch == Arch::X86_64;
+    if !metric.is_instructions() && !by_qemu {
         text += &blind(data, arch);
     }
     text += &html::commands(&[command(arch, metric, model, &shown, &sizes)]);
@@ -225,7 +207,7 @@ fn blind(data: &Data, arch: Arch) -> String {
 }
 
 /// Quire's line, Linux's, and the floor where the figures have one.
-fn lines(data: &Data, metric: Metric, arch: Arch, op: &str, sizes: &[u64]) -> Vec<Line> {
+fn lines(data: &Data, metric: &Metric, arch: Arch, op: &str, sizes: &[u64]) -> Vec<Line> {
     let line = |ink, value: &dyn Fn(u64) -> Option<f64>| Line {
         ink,
         points: sizes
@@ -235,7 +217,7 @@ fn lines(data: &Data, metric: Metric, arch: Arch, op: &str, sizes: &[u64]) -> Ve
             .collect(),
     };
     let of = |side| move |kb| data.find((arch, side, ""), op, kb, |figure| metric.of(figure));
-    let floor = |kb| floor::of(arch, op, kb).filter(|_| metric == Metric::Instructions);
+    let floor = |kb| floor::of(arch, op, kb).filter(|_| metric.is_instructions());
     let mut lines = vec![
         line(Ink::LINUX, &of(Side::Linux)),
         line(Ink::QUIRE, &of(Side::Quire)),
@@ -287,18 +269,20 @@ fn table(name: &str, lines: &[Line], sizes: &[u64]) -> Vec<Vec<String>> {
 }
 
 /// The command that prints what is shown.
-fn command(arch: Arch, metric: Metric, model: &str, ops: &[&str], sizes: &[u64]) -> String {
+fn command(arch: Arch, metric: &Metric, model: &str, ops: &[&str], sizes: &[u64]) -> String {
     let mut text = format!("./run.sh compare --arch {arch}");
-    match metric {
-        Metric::Instructions => {}
-        Metric::Lines => text += " --lines",
-        Metric::Misses | Metric::Cycles => {
-            let _ = write!(text, " --model {model}");
-        }
+    if metric.modelled {
+        let _ = write!(text, " --model {model}");
+    } else if !metric.is_instructions() {
+        text += " --lines";
     }
     if !ops.is_empty() {
-        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
-        let _ = write!(text, " --op {} --size {}", ops.join(","), sizes.join(","));
+        let _ = write!(
+            text,
+            " --op {} --size {}",
+            ops.join(","),
+            words::list(sizes)
+        );
     }
     text + " --json FILE"
 }
@@ -320,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_panel_and_rows_for_each_operation() {
-        let text = section(&data(FORK), Metric::Instructions).unwrap();
+        let text = section(&data(FORK), &METRICS[0]).unwrap();
         assert!(text.contains("<figcaption>fork</figcaption>"), "{text}");
         assert!(
             text.contains("the floor</li>") && text.contains("class=\"s3\""),
@@ -334,7 +318,7 @@ mod tests {
 
     #[test]
     fn counts_are_for_each_page() {
-        let text = section(&data(FORK), Metric::Lines).unwrap();
+        let text = section(&data(FORK), &METRICS[1]).unwrap();
         assert!(
             text.contains("<td>Quire</td><td>3</td><td>2</td>"),
             "{text}"
@@ -350,14 +334,14 @@ mod tests {
             .unwrap()
             .replace("\"pages\"", "\"l1d_misses\":20,\"pages\"");
         let data = data(&format!("{quire}\n{blind}"));
-        let text = section(&data, Metric::Misses).unwrap();
+        let text = section(&data, &METRICS[2]).unwrap();
         assert!(text.contains("Linux on x86_64 is left out"), "{text}");
         assert!(
             text.contains("<td>Quire</td><td>2</td>") && !text.contains("<td>Linux</td>"),
             "{text}"
         );
         // Lines need no tables here.
-        let text = section(&data, Metric::Lines).unwrap();
+        let text = section(&data, &METRICS[1]).unwrap();
         assert!(
             text.contains("<td>Linux</td><td>6</td>") && !text.contains("left out"),
             "{text}"
@@ -366,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_is_said() {
-        let text = section(&data(FORK), Metric::Cycles).unwrap();
+        let text = section(&data(FORK), &METRICS[3]).unwrap();
         assert!(
             text.contains("./run.sh compare --arch x86_64 --model zen4 --json FILE"),
             "{text}"

@@ -1,6 +1,7 @@
 //! A map of physical memory: each frame by whose it is and by the size of its folio, from the lines
 //! of the program `frames`.
-use super::html;
+use super::html::{self, distinct};
+use crate::lines::objects;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -87,10 +88,7 @@ impl Sums {
     ///
     /// When the program did not get to its end.
     pub fn of_console(text: &str) -> Result<Sums> {
-        let lines = text.lines().filter(|line| line.starts_with('{'));
-        let lines: Vec<Value> = lines
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect();
+        let lines: Vec<Value> = objects(text).collect();
         let end = lines.iter().find(|line| line["done"] == true);
         let end = end.with_context(|| format!("frames did not get to its end\n{text}"))?;
         let begin = lines.iter().find(|line| line["begin"] == "frames");
@@ -234,9 +232,7 @@ fn piece(path: &mut String, at: u64, frames: u64, gap: u64) {
 fn table(frames: &Frames) -> String {
     let sums = Sums::of(&frames.runs, 0);
     let folios = frames.runs.iter().filter(|run| by_folio(&run.state));
-    let mut sizes: Vec<u64> = folios.map(|run| run.kb).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = distinct(folios.map(|run| run.kb));
     let mib = |frames| match frames {
         0 => "-".to_owned(),
         frames => html::number(frames as f64 / 256.0),

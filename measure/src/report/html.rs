@@ -1,4 +1,5 @@
 //! Pieces of HTML.
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Text as HTML has it, also within quotes.
@@ -129,7 +130,7 @@ pub fn number(figure: f64) -> String {
 }
 
 /// Digits in groups of three.
-fn grouped(digits: &str) -> String {
+pub fn grouped(digits: &str) -> String {
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(digits) => ("-", digits),
         None => ("", digits),
@@ -142,6 +143,11 @@ fn grouped(digits: &str) -> String {
         text.push(digit);
     }
     format!("{sign}{text}")
+}
+
+/// Sizes or numbers of CPUs in order, each once, for rows and columns.
+pub fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+    Vec::from_iter(BTreeSet::from_iter(numbers))
 }
 
 /// A size in kB as folios are called by it.

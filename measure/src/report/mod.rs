@@ -19,6 +19,7 @@ mod summary;
 use anyhow::{Context, Result};
 use data::Data;
 use gather::Ended;
+pub use html::grouped;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

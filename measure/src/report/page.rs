@@ -1,7 +1,6 @@
 //! The page: one file, which loads nothing.
-use super::cost::{self, Metric};
 use super::data::Data;
-use super::{ablation, conflicts, contpte, frames, html, scaling};
+use super::{ablation, conflicts, contpte, cost, frames, html, scaling};
 use anyhow::Result;
 use std::fmt::Write;
 use tools::args::Side;
@@ -10,7 +9,7 @@ use tools::host::arch::Arch;
 const STYLE: &str = include_str!("style.css");
 
 /// A section: its place, its heading, its content.
-type Section = (&'static str, String, String);
+type Section = (&'static str, &'static str, String);
 
 /// The whole page. `date` says when the newest figures were measured, `files` what they were read
 /// from.
@@ -46,14 +45,14 @@ pub fn page(data: &Data, date: &str, files: &[String]) -> Result<String> {
 
 fn sections(data: &Data) -> Result<Vec<Section>> {
     let mut sections = Vec::new();
-    for metric in Metric::ALL {
-        let title = match metric {
-            Metric::Instructions => "Cost over folio size".to_owned(),
-            other => other.title().to_owned(),
+    for metric in &cost::METRICS {
+        let title = match metric.is_instructions() {
+            true => "Cost over folio size",
+            false => metric.title,
         };
-        sections.push((metric.id(), title, cost::section(data, metric)?));
+        sections.push((metric.id, title, cost::section(data, metric)?));
     }
-    let mut add = |id, title: &str, content| sections.push((id, title.to_owned(), content));
+    let mut add = |id, title, content| sections.push((id, title, content));
     add("ablation", "The ablation", ablation::section(data)?);
     add("contpte", "Contiguous entries", contpte::section(data)?);
     add(

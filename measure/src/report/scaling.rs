@@ -1,10 +1,11 @@
 //! What operations cost when several CPUs do them at the same time.
 use super::chart::{self, Ink, Line, Scale};
 use super::data::{Data, Figure};
-use super::html::{self, number};
+use super::html::{self, distinct, number};
 use anyhow::Result;
 use tools::args::Side;
 use tools::host::arch::Arch;
+use tools::host::words;
 
 /// Operations that are measured so, and what is measured.
 const OPS: [(&str, &str); 3] = [
@@ -15,12 +16,11 @@ const OPS: [(&str, &str); 3] = [
 
 /// The command.
 fn command(arch: Option<Arch>, sizes: &[u64], cpus: &[u64]) -> String {
-    let words = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     let arch = arch.map_or(String::new(), |arch| format!(" --arch {arch}"));
     format!(
         "./run.sh compare{arch} --op beside,cow-seq,cow-rand --size {} --smp {} --json FILE",
-        words(sizes),
-        words(cpus)
+        words::list(sizes),
+        words::list(cpus)
     )
 }
 
@@ -72,16 +72,9 @@ fn absent(data: &Data, arch: Arch) -> String {
     reasons.concat()
 }
 
-fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut all: Vec<u64> = values.collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
 fn machine(arch: Arch, figures: &[&Figure]) -> Result<String> {
-    let cpus = sorted(figures.iter().map(|figure| figure.cpus));
-    let sizes = sorted(figures.iter().map(|figure| figure.key.kb));
+    let cpus = distinct(figures.iter().map(|figure| figure.cpus));
+    let sizes = distinct(figures.iter().map(|figure| figure.key.kb));
     let names: Vec<String> = cpus.iter().map(u64::to_string).collect();
     let (mut panels, mut rows) = (Vec::new(), Vec::new());
     for (op, title) in OPS {

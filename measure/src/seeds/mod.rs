@@ -69,16 +69,9 @@ pub fn seeds(args: &SeedsArgs) -> Result<u8> {
             UsageError("none of these tables has figures of these sizes".to_owned()).into(),
         );
     }
-    let file = args
-        .write
-        .as_deref()
-        .map(|path| workspace::writable("--write", path))
-        .transpose()?;
-    let figures = args.figures.as_deref();
+    let file = workspace::writable("--write", args.write.as_deref())?;
     let kept = Kept {
-        file: figures
-            .map(|path| workspace::writable("--figures", path))
-            .transpose()?,
+        file: workspace::writable("--figures", args.figures.as_deref())?,
         pages: args.pages,
     };
     install::ensure_qemu(arches, args.install.no_install)?;

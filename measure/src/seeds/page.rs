@@ -4,7 +4,7 @@ use super::{Chosen, verdict};
 use std::fmt::Write;
 use std::path::Path;
 use tools::args::SeedsArgs;
-use tools::host::workspace;
+use tools::host::{words, workspace};
 
 /// All of it as Markdown, and what has no reason.
 pub fn page(chosen: &Chosen, machines: &[Machine], args: &SeedsArgs) -> (String, Vec<String>) {
@@ -41,8 +41,7 @@ fn head(machines: &[Machine], args: &SeedsArgs) -> String {
         let _ = write!(command, " --only {}", args.only.join(","));
     }
     if !args.size.is_empty() {
-        let sizes: Vec<String> = args.size.iter().map(u32::to_string).collect();
-        let _ = write!(command, " --size {}", sizes.join(","));
+        let _ = write!(command, " --size {}", words::list(&args.size));
     }
     if args.pages != 1 << 18 {
         let _ = write!(command, " --pages {}", args.pages);

@@ -6,8 +6,8 @@ use crate::bench::{quire, quire_says};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use tools::host::arch::Arch;
+use tools::host::words;
 use tools::machine::build::Built;
 
 /// What operations of the program `moves` begin with, those of `latency`, and those of `cost`.
@@ -64,7 +64,7 @@ fn of_one_kernel(
         groups.entry((program, sizes)).or_default().insert(word);
     }
     let boot = |((program, sizes), asked): (&(&str, &BTreeSet<u32>), &BTreeSet<&str>)| {
-        let (asked, sizes) = (list(asked), list(sizes));
+        let (asked, sizes) = (words::list(asked), words::list(*sizes));
         let (mib, line) = match *program {
             "moves" => (2048, format!("moves --size {sizes} --mib {asked}")),
             "latency" => (1024, format!("latency --size {sizes} --event {asked}")),
@@ -81,11 +81,6 @@ fn of_one_kernel(
         }
     };
     groups.iter().map(boot).collect()
-}
-
-fn list(words: &BTreeSet<impl Display>) -> String {
-    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-    words.join(",")
 }
 
 /// MiB for a region that a child and its parent have, each its own copy, and as much as the

@@ -17,13 +17,9 @@ pub struct Files {
 impl Files {
     /// Errors when one cannot be written.
     pub fn of(csv: Option<&Path>, json: Option<&Path>) -> Result<Files, UsageError> {
-        let writable = |option, path: Option<&Path>| {
-            path.map(|path| workspace::writable(option, path))
-                .transpose()
-        };
         Ok(Files {
-            csv: writable("--csv", csv)?,
-            json: writable("--json", json)?,
+            csv: workspace::writable("--csv", csv)?,
+            json: workspace::writable("--json", json)?,
         })
     }
 

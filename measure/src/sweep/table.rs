@@ -2,6 +2,7 @@
 //! have in common.
 use super::own::plain;
 use super::row::{Column, Row, columns};
+use crate::report::grouped;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -96,18 +97,10 @@ fn cell(value: &Option<Value>) -> String {
 /// A value, with commas between thousands.
 fn shown(value: &Value) -> String {
     let text = plain(value);
-    let Some(number) = value.as_i64() else {
-        return text;
-    };
-    let digits = number.unsigned_abs().to_string();
-    let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
+    match value.is_i64() {
+        true => grouped(&text),
+        false => text,
     }
-    format!("{}{grouped}", if number < 0 { "-" } else { "" })
 }
 
 /// By how much a number changed, in percent of the first or, where that is much, by which factor;

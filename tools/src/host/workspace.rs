@@ -46,13 +46,16 @@ pub fn user_path(path: &Path) -> PathBuf {
     env::var_os("QUIRE_CWD").map_or_else(|| path.to_owned(), |cwd| Path::new(&cwd).join(path))
 }
 
-/// The file behind `option` that a command will write, as the user named it; an error now when that
-/// will not be possible, not after hours of work. Its contents are kept until then.
-pub fn writable(option: &str, path: &Path) -> Result<PathBuf, UsageError> {
-    let path = user_path(path);
+/// The file behind `option` that a command will write, if there is to be one, as the user named
+/// it; an error now when that will not be possible, not after hours of work. Its contents are kept
+/// until then.
+pub fn writable(option: &str, path: Option<&Path>) -> Result<Option<PathBuf>, UsageError> {
+    let Some(path) = path.map(user_path) else {
+        return Ok(None);
+    };
     let mut options = fs::OpenOptions::new();
     match options.append(true).create(true).open(&path) {
-        Ok(_) => Ok(path),
+        Ok(_) => Ok(Some(path)),
         Err(error) => Err(UsageError(format!("{option} {}: {error}", path.display()))),
     }
 }

@@ -61,10 +61,7 @@ pub fn house(args: &HouseArgs) -> Result<u8> {
     if args.check {
         return check();
     }
-    let json = args.json.as_deref();
-    let json = json
-        .map(|path| workspace::writable("--json", path))
-        .transpose()?;
+    let json = workspace::writable("--json", args.json.as_deref())?;
     let rows = rows()?;
     print!("{}", table(&rows));
     if args.list {
@@ -394,7 +391,7 @@ mod tests {
         ("`VmaFlags::` outside of vma/", [46, 0, 0]),
         ("files in import circles", [0, 30, 30]),
         ("lines of labs in the product", [0, 0, 0]),
-        ("lines that measure", [0, 0, 29_900]),
+        ("lines that measure", [0, 0, 28_850]),
     ];
 
     /// The source itself: everything parses, and nothing is left out by mistake.

@@ -89,11 +89,7 @@ pub fn of_room(args: &TryArgs) -> Result<u8> {
 
 /// Runs the tests that the arguments choose and returns the exit status.
 pub fn test(args: &TestArgs) -> Result<u8> {
-    let junit = args
-        .junit
-        .as_deref()
-        .map(|path| tools::host::workspace::writable("--junit", path))
-        .transpose()?;
+    let junit = tools::host::workspace::writable("--junit", args.junit.as_deref())?;
     let report = Report::default();
     let job = Job::new(args, &report)?;
     let plan = Plan::of(args);

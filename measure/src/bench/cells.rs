@@ -3,6 +3,7 @@ use crate::lines::objects;
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// What stands before how the machine ended, below its console.
 pub const ENDED: &str = "ended with ";
@@ -74,6 +75,11 @@ impl Column {
             ..Column::default()
         }
     }
+}
+
+/// What stands in a column for a figure that may not be there.
+pub fn or_dash(figure: Option<impl Display>) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| figure.to_string())
 }
 
 /// Reads a console; anything but whole JSON lines on it is skipped. A run that did not get to its

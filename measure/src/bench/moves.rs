@@ -1,6 +1,6 @@
 //! The cost of mremap by size and by the entries that move: the table of seed 003, and the pauses
 //! of `gcflip`.
-use super::cells::{Cell, Cells, Column, Key};
+use super::cells::{Cell, Cells, Column, Key, or_dash};
 use std::fmt::Write;
 
 /// The operation that these programs belong to.
@@ -99,10 +99,8 @@ fn row(column: &Column, kb: u64, mib: u64) -> String {
         _ => format!("{mib:>5} MiB"),
     };
     for cell in cells {
-        match cell {
-            Some(cell) => _ = write!(text, "{:>12}", cell.figure),
-            None => _ = write!(text, "{:>12}", "-"),
-        }
+        let figure = or_dash(cell.map(|cell| cell.figure));
+        let _ = write!(text, "{figure:>12}");
     }
     for pair in cells.windows(2) {
         if let [Some(more), Some(less)] = pair {
@@ -136,10 +134,8 @@ fn flips(column: &Column) -> String {
         }
         let _ = write!(text, "{mib:>5} MiB");
         for (how, width) in [("pte", 12), ("pmd", 12), ("pud", 12), ("copy", 14)] {
-            match figure(&column.cells, &format!("gcflip={how}/{mib}"), 64) {
-                Some(cell) => _ = write!(text, "{:>width$}", cell.figure),
-                None => _ = write!(text, "{:>width$}", "-"),
-            }
+            let cell = figure(&column.cells, &format!("gcflip={how}/{mib}"), 64);
+            let _ = write!(text, "{:>width$}", or_dash(cell.map(|cell| cell.figure)));
         }
         text.push('\n');
     }

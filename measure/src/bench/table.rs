@@ -1,5 +1,5 @@
 //! The figures as a table: a row for each cell, a column for each run.
-use super::cells::{Cell, Cells, Column, Key};
+use super::cells::{Cell, Cells, Column, Key, or_dash};
 use super::floor;
 use super::golden::Counts;
 use super::means;
@@ -85,16 +85,12 @@ fn row(arch: Arch, baseline: &Counts, columns: &[Column], key: &Key) -> String {
     };
     let mut text = format!("{name:12}{:>5} kB", key.kb);
     for column in columns {
-        match column.cells.get(key) {
-            Some(cell) => _ = write!(text, "{:>13.1}", cell.figure),
-            None => _ = write!(text, "{:>13}", "-"),
-        }
+        let cell = column.cells.get(key);
+        let figure = or_dash(cell.map(|cell| format!("{:.1}", cell.figure)));
+        let _ = write!(text, "{figure:>13}");
     }
     let linux = baseline.get(&(key.op.clone(), key.kb)).copied();
-    match linux {
-        Some(figure) => _ = write!(text, "{figure:>10}"),
-        None => _ = write!(text, "{:>10}", "-"),
-    }
+    let _ = write!(text, "{:>10}", or_dash(linux));
     let ours = columns.first();
     let Some((ours, cell)) = ours.and_then(|ours| Some((ours, ours.cells.get(key)?))) else {
         return text;

@@ -1,6 +1,6 @@
 //! What each mechanism is worth: the cost of operations with the settings of the ablation.
 use super::chart::{self, Bar, Ink};
-use super::data::{Ablated, Data};
+use super::data::{Data, Figure};
 use super::html::{self, distinct, number};
 use crate::bench::plan::OPS;
 use anyhow::Result;
@@ -35,21 +35,21 @@ pub fn section(data: &Data) -> Result<String> {
 }
 
 fn machine(data: &Data, arch: Arch, kb: u64) -> Result<String> {
-    let here = |cell: &&Ablated| cell.arch == arch && cell.key.kb == kb;
-    let cells: Vec<&Ablated> = data.ablation.iter().filter(here).collect();
+    let here = |cell: &&Figure| cell.arch == arch && cell.key.kb == kb;
+    let cells: Vec<&Figure> = data.ablation.iter().filter(here).collect();
     let (mut ops, mut settings): (Vec<&str>, Vec<(&str, &str)>) = (Vec::new(), Vec::new());
     for cell in &cells {
         if !ops.contains(&cell.key.op.as_str()) {
             ops.push(&cell.key.op);
         }
-        if !settings.iter().any(|(name, _)| *name == cell.setting) {
-            settings.push((&cell.setting, &cell.words));
+        if !settings.iter().any(|(name, _)| *name == cell.setting()) {
+            settings.push((cell.setting(), &cell.words));
         }
     }
     ops.sort_by_key(|op| OPS.iter().position(|known| known == op));
     let find = |op: &str, setting: &str| {
         let mut all = cells.iter().rev();
-        all.find(|cell| cell.key.op == op && cell.setting == setting)
+        all.find(|cell| cell.key.op == op && cell.setting() == setting)
             .map(|cell| cell.instructions)
     };
     let mut panels = Vec::new();

@@ -22,7 +22,7 @@ pub struct Figure {
     pub cpus: u64,
     /// Folios of 2 MiB are mapped by PMDs.
     pub by_pmd: bool,
-    /// Words on Quire's command line beyond the usual; a setting's name for a run of settings.
+    /// Words on Quire's command line beyond the usual.
     pub words: String,
     /// Instructions for each page, or of the whole call.
     pub instructions: f64,
@@ -40,21 +40,16 @@ impl Figure {
     pub fn is_blind(&self) -> bool {
         compare::is_blind(&self.line)
     }
-}
 
-/// One cell of an ablation.
-#[derive(Clone, Debug)]
-pub struct Ablated {
-    /// On which machine.
-    pub arch: Arch,
-    /// The row.
-    pub setting: String,
-    /// Its words on the kernel's command line.
-    pub words: String,
-    /// Operation and folio size.
-    pub key: Key,
-    /// Instructions for each page.
-    pub instructions: f64,
+    /// The name of its row in an ablation.
+    pub fn setting(&self) -> &str {
+        self.line["run"].as_str().unwrap_or(&self.words)
+    }
+
+    /// One CPU, PTEs, and no number of threads or VMAs.
+    pub fn is_usual(&self) -> bool {
+        self.cpus == 1 && !self.by_pmd && self.key.vmas == 0
+    }
 }
 
 /// Everything that was read.
@@ -65,7 +60,7 @@ pub struct Data {
     /// What a kernel does not have: machine, kernel, operation, and why.
     pub absent: BTreeSet<(Arch, Side, String, String)>,
     /// The ablation, in the order of its rows.
-    pub ablation: Vec<Ablated>,
+    pub ablation: Vec<Figure>,
     /// Cells of the matrix of conflicts.
     pub conflicts: Vec<Conflict>,
     /// Pictures of physical memory.
@@ -127,16 +122,11 @@ impl Data {
         } else if Conflict::is(&line) {
             self.conflicts.push(Conflict::read(&line)?);
         } else if let Some((key, instructions)) = cell(&line) {
-            let arch = Arch::of_line(&line)?;
-            match line["words"].as_str() {
-                Some(words) => self.ablation.push(Ablated {
-                    arch,
-                    setting: line["run"].as_str().unwrap_or(words).to_owned(),
-                    words: words.to_owned(),
-                    key,
-                    instructions,
-                }),
-                None => self.figure(header, arch, key, instructions, line),
+            let is_ablation = line["words"].is_string();
+            let figure = self.figure(header, key, instructions, line)?;
+            match is_ablation {
+                true => self.ablation.push(figure),
+                false => self.figures.push(figure),
             }
         } else if let (Some(op), Some(why)) = (line["op"].as_str(), line["absent"].as_str()) {
             let side = Side::ALL
@@ -181,7 +171,14 @@ impl Data {
         header
     }
 
-    fn figure(&mut self, header: &Header, arch: Arch, key: Key, instructions: f64, line: Value) {
+    fn figure(
+        &mut self,
+        header: &Header,
+        key: Key,
+        instructions: f64,
+        line: Value,
+    ) -> Result<Figure> {
+        let arch = Arch::of_line(&line)?;
         let run = line["run"].as_str().unwrap_or_default();
         let side = match line["kernel"] == "linux" || run == "Linux" {
             true => Side::Linux,
@@ -192,12 +189,13 @@ impl Data {
             let from = kernels.entry(version.to_owned()).or_default();
             from.extend(header.from.get(&(arch, side)).cloned());
         }
-        let words = match side {
-            Side::Linux => "",
-            Side::Quire if run.contains('=') => run,
-            Side::Quire => &header.words,
+        let words = match (side, line["words"].as_str()) {
+            (Side::Linux, _) => "",
+            (Side::Quire, Some(words)) => words,
+            (Side::Quire, None) if run.contains('=') => run,
+            (Side::Quire, None) => &header.words,
         };
-        self.figures.push(Figure {
+        Ok(Figure {
             side,
             arch,
             cpus: line["cpus"].as_u64().unwrap_or(1),
@@ -206,7 +204,7 @@ impl Data {
             key,
             instructions,
             line,
-        });
+        })
     }
 
     /// What `value` finds in the last figure of a place that has it, with one CPU and PTEs: a place
@@ -250,13 +248,6 @@ impl Data {
         self.kernels.retain(|(arch, _), _| is(*arch));
         self.emulators.retain(|arch, _| is(*arch));
         self.models.retain(|arch, _| is(*arch));
-    }
-}
-
-impl Figure {
-    /// One CPU, PTEs, and no number of threads or VMAs.
-    pub fn is_usual(&self) -> bool {
-        self.cpus == 1 && !self.by_pmd && self.key.vmas == 0
     }
 }
 
@@ -333,7 +324,7 @@ noise
         let mut data = Data::default();
         data.read("f", text).unwrap();
         assert_eq!(
-            (data.ablation[0].setting.as_str(), data.figures.len()),
+            (data.ablation[0].setting(), data.figures.len()),
             ("batch", 0)
         );
     }

@@ -1,41 +1,18 @@
-//! The CPUs: what belongs to each of them, and requests from one to another.
+//! The CPUs: what belongs to each of them.
 //!
 //! Each has its own interrupts, tables and stacks. Until there are threads CPU 0 runs everything,
-//! and the others wait for requests.
+//! and the others wait for requests (`requests`).
 
 use crate::arch;
 use crate::arch::timer;
-use crate::base::machine::try_mm;
-use crate::base::rendezvous;
-use crate::base::watchdog;
 use arch_boot::cpus::{NR_CPUS, Unfit, ask_to_stop, stopped};
 use arch_boot::online;
 use arch_boot::waited::Waited;
-use bitflags::bitflags;
-use core::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use locks::Apart;
 
 /// How long CPUs that are asked to stop are waited for, in ns of the one that waits.
 const STOP_TIME: u64 = 500_000_000;
-/// For how long [`Requests::ALARM`] sets a timer, in ns.
-const ALARM_TIME: u64 = 100_000;
-
-bitflags! {
-    /// Requests to a CPU; one that is not served yet stands for all like it.
-    #[derive(Clone, Copy, Debug)]
-    pub struct Requests: u32 {
-        /// Count it.
-        const PING = 1 << 0;
-        /// Set the timer, and count its interrupt.
-        const ALARM = 1 << 1;
-        /// Come to the rendezvous.
-        const MEET = 1 << 2;
-        /// Set this CPU up by the features in use, before there are threads.
-        const SET_UP = 1 << 3;
-    }
-}
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +32,6 @@ pub enum State {
 #[repr(align(64))]
 pub struct PerCpu {
     state: AtomicU8,
-    requests: AtomicU32,
-    /// Requests that it has served.
-    pings: AtomicU64,
     /// Interrupts of its timer before there were threads.
     alarms: AtomicU64,
     /// Its ID and its control registers, as it has read them itself.
@@ -117,8 +91,6 @@ impl PerCpu {
     const fn new() -> PerCpu {
         PerCpu {
             state: AtomicU8::new(State::Off as u8),
-            requests: AtomicU32::new(0),
-            pings: AtomicU64::new(0),
             alarms: AtomicU64::new(0),
             id: AtomicU64::new(0),
             controls: [const { AtomicU64::new(0) }; 4],
@@ -163,11 +135,6 @@ impl PerCpu {
         }
     }
 
-    /// Pings that it has answered.
-    pub fn pings(&self) -> u64 {
-        self.pings.load(Ordering::Acquire)
-    }
-
     /// Interrupts of its timer before there were threads.
     pub fn alarms(&self) -> u64 {
         self.alarms.load(Ordering::Acquire)
@@ -203,70 +170,6 @@ impl PerCpu {
         self.controls
             .each_ref()
             .map(|word| word.load(Ordering::Relaxed))
-    }
-}
-
-/// Asks another CPU.
-pub fn ask(number: usize, what: Requests) {
-    // Release pairs with `serve`.
-    of(number).requests.fetch_or(what.bits(), Ordering::Release);
-    arch::cpus::interrupt(number);
-}
-
-/// Asks all others that are up. Returns how many these are.
-pub fn ask_others(what: Requests) -> usize {
-    others().inspect(|number| ask(*number, what)).count()
-}
-
-/// A memory barrier on every CPU that is up: what the caller has written before is visible to what
-/// they read afterwards, and the other way round. The caller has the kernel lock, so that there is
-/// one at a time; CPUs answer in user mode, idle, and while they wait for a lock.
-pub fn barrier() {
-    fence(Ordering::SeqCst);
-    for number in others() {
-        let cpu = of(number);
-        let before = cpu.pings();
-        ask(number, Requests::PING);
-        let what = format_args!("CPU {number}, which passes no barrier");
-        watchdog::wait(&what, || cpu.pings() != before, serve);
-    }
-    fence(Ordering::SeqCst);
-}
-
-/// Does what another CPU waits for, while this one waits itself: at any point of the kernel.
-pub fn answer() {
-    arch::tlb::answer();
-    if let Some(mm) = try_mm() {
-        mm.answer();
-    }
-}
-
-/// Serves what the running CPU was asked, with no lock held: in the interrupt, or while it waits
-/// for the kernel lock.
-pub fn serve() {
-    answer();
-    // Before the page lists: an answer says that what was asked for before it is done.
-    let this = this();
-    let asked = match this.requests.load(Ordering::Relaxed) {
-        0 => Requests::empty(),
-        _ => Requests::from_bits_truncate(this.requests.swap(0, Ordering::Acquire)),
-    };
-    if let Some(mm) = try_mm() {
-        mm.drain_if_asked();
-    }
-    if asked.contains(Requests::SET_UP) {
-        this.set_up();
-    }
-    if asked.contains(Requests::PING) {
-        // A barrier: what follows in user mode, too, comes after the request.
-        fence(Ordering::SeqCst);
-        this.pings.fetch_add(1, Ordering::Release);
-    }
-    if asked.contains(Requests::MEET) {
-        rendezvous::attend();
-    }
-    if asked.contains(Requests::ALARM) {
-        timer::set_deadline(Some(timer::now() + ALARM_TIME));
     }
 }
 

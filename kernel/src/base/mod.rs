@@ -13,7 +13,7 @@ pub mod kstack;
 pub mod machine;
 pub mod random;
 pub mod ranks;
-pub mod rendezvous;
+pub mod requests;
 pub mod room;
 pub mod stretch;
 pub mod uaccess;

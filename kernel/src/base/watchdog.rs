@@ -17,7 +17,7 @@ use arch_boot::waited::{LONGEST, Waited};
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use locks::Apart;
-use mm::sync::{add_own, rank};
+use mm::sync::add_own;
 
 /// Between two looks of a CPU at another one, and of one that is woken at the end of its wait, in
 /// ns.
@@ -30,18 +30,6 @@ pub const SPINS: u64 = 1000;
 
 /// By CPU, its wait.
 static WAITS: [Apart<Waited>; NR_CPUS] = [const { Apart(Waited::new()) }; NR_CPUS];
-
-/// Waits for a lock of `rank`, until `done`. Returns the looks that were in vain.
-pub fn wait_for_lock(rank: u8, done: &mut dyn FnMut() -> bool) -> u64 {
-    let what = format_args!("a lock of rank {rank}");
-    // The one that has it may wait for an answer. Above the console's there are those of the
-    // requests themselves, and of the log: who has these waits for nobody, and an answer would
-    // take them again.
-    match rank <= rank::CONSOLE {
-        true => wait(&what, done, cpus::answer),
-        false => wait(&what, done, || ()),
-    }
-}
 
 /// Waits for `what` another CPU has or does, until `done`; does `meanwhile` after each look in
 /// vain. Returns how many there were. With any lock held.

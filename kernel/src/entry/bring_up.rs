@@ -7,10 +7,9 @@ use crate::arch::trap::Irq;
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
 use crate::base::cmdline;
-use crate::base::cpus::{self, Requests, State};
+use crate::base::cpus::{self, State};
 use crate::base::kstack::KernelStack;
-use crate::base::rendezvous;
-use crate::base::watchdog;
+use crate::base::requests::{self, Requests};
 use crate::sched::{self, Entry, kernel_lock};
 use alloc::vec::Vec;
 use arch_boot::cpus::{Cpu, Roster, Stacks, Start, Unfit, pretend_least};
@@ -30,7 +29,7 @@ pub fn all(info: &BootInfo, most: u32) {
     cpus::set_present(roster.numbered.len());
     let others = &roster.numbered[1..roster.wanted];
     if !others.is_empty() {
-        locks::set_cpu(arch::cpus::current, watchdog::wait_for_lock);
+        locks::set_cpu(arch::cpus::current, requests::wait_for_lock);
         match arch::cpus::prepare(others) {
             Ok(()) => {
                 start_each(info, others);
@@ -66,14 +65,14 @@ fn level() {
     if cpus::others().next().is_none() {
         return;
     }
-    if rendezvous::alone(arch::cpus::level) {
+    if requests::rendezvous(arch::cpus::level) {
         let (hwcap, hwcap2) = cpu::hwcap();
         log::info!("CPUs: not alike; AT_HWCAP of what all have: {hwcap:#x}, {hwcap2:#x}");
     }
     cpus::this().set_up();
-    cpus::ask_others(Requests::SET_UP);
+    requests::ask_others(Requests::SET_UP);
     // Each has done that when it has passed.
-    cpus::barrier();
+    requests::barrier();
 }
 
 /// Starts one CPU and waits until it is up.
@@ -143,7 +142,7 @@ pub fn secondary(number: usize, fit: Result<(), Unfit>) -> ! {
     arch::cpus::interrupt(0);
     while !kernel_lock::is_shared() {
         match cpu::wait_for_interrupt() {
-            Irq::Ipi => cpus::serve(),
+            Irq::Ipi => requests::serve(),
             Irq::Timer => cpus::this().rang(),
             _ => {}
         }

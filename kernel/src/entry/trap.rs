@@ -7,6 +7,7 @@ use crate::base::cpus;
 use crate::base::errno::Errno;
 use crate::base::heap::fail;
 use crate::base::machine::mm;
+use crate::base::requests;
 use crate::base::stretch::Reason;
 use crate::base::uaccess;
 use crate::entry::panic;
@@ -70,7 +71,7 @@ fn interrupt(irq: Irq) {
         Irq::Timer => timers::interrupt(),
         Irq::Serial => kernel_lock::with(fs::tty::receive_pending),
         Irq::Ipi => {
-            cpus::serve();
+            requests::serve();
             sched::look();
             if cpus::this().pay_serial() {
                 interrupt(Irq::Serial);

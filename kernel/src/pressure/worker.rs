@@ -5,9 +5,9 @@
 //! It does so without the kernel lock, in steps. Who lacks memory asks, and sleeps until a round
 //! that began afterwards is over; one round is for all who have asked before it.
 
-use crate::base::cpus;
 use crate::base::kstack;
 use crate::base::machine::mm;
+use crate::base::requests;
 use crate::process::task;
 use crate::sched::kernel_lock;
 use crate::sched::wait::WaitQueue;
@@ -61,5 +61,5 @@ fn round() {
     });
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
-    kernel_lock::with(cpus::barrier);
+    kernel_lock::with(requests::barrier);
 }

@@ -9,7 +9,7 @@
 use super::task::{self, Work};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Space, kernel_space, mm};
-use crate::base::rendezvous;
+use crate::base::requests;
 use crate::base::room;
 use crate::sched::{self, kernel_lock};
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ pub fn all() -> Result {
         return Err(Errno::ENOMEM);
     }
     for _ in 0..ATTEMPTS {
-        match rendezvous::alone(now) {
+        match requests::rendezvous(now) {
             Err(Errno::EAGAIN) => let_others_finish()?,
             done => return done,
         }

@@ -13,6 +13,7 @@ use crate::arch::trap::Irq;
 use crate::arch::{self, timer};
 use crate::base::above::Above;
 use crate::base::cpus;
+use crate::base::requests;
 use crate::base::watchdog::{self, PERIOD, SPINS};
 use arch_boot::cpus::NR_CPUS;
 use core::sync::atomic::{
@@ -183,7 +184,7 @@ fn take() {
     add_own(&COUNTS.taken, 1);
     add_own(&COUNTS.waits, u64::from(waiting.looks > 0));
     add_own(&COUNTS.looks, waiting.looks);
-    cpus::serve();
+    requests::serve();
     waiting.serve();
 }
 
@@ -205,7 +206,7 @@ struct Waiting {
 
 impl Wait for Waiting {
     fn relax(&mut self) {
-        cpus::serve();
+        requests::serve();
         watchdog::spin(self.looks, &"the kernel lock");
         self.looks += 1;
     }
@@ -220,7 +221,7 @@ impl Wait for Waiting {
             // is looked after with the lock: the interrupt that told of it is gone.
             Irq::Ipi => {
                 self.ipi = true;
-                cpus::serve();
+                requests::serve();
             }
             _ => {}
         }

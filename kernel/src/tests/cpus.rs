@@ -2,8 +2,8 @@
 
 use crate::arch;
 use crate::arch::timer;
-use crate::base::cpus::{self, Requests, State};
-use crate::base::rendezvous;
+use crate::base::cpus::{self, State};
+use crate::base::requests::{self, Requests};
 use arch_boot::cpus::NR_CPUS;
 use arch_boot::waited::Waited;
 
@@ -34,7 +34,7 @@ struct Pings([u64; NR_CPUS]);
 
 impl Pings {
     fn now() -> Pings {
-        Pings(core::array::from_fn(|number| cpus::of(number).pings()))
+        Pings(core::array::from_fn(requests::pings))
     }
 
     /// Waits until every CPU has answered as many as here, for a limited time; the first that has
@@ -80,7 +80,7 @@ ktest::ktest! {
         several()?;
         let mut expected = Pings::now();
         for _ in 0..100 {
-            let asked = cpus::ask_others(Requests::PING);
+            let asked = requests::ask_others(Requests::PING);
             ktest::check!(ctx, asked == cpus::present() - 1, "{asked} are asked");
             cpus::others().for_each(|number| expected.0[number] += 1);
             let other = expected.differ();
@@ -96,7 +96,7 @@ ktest::ktest! {
         let mut expected = Pings::now();
         for number in cpus::others() {
             expected.0[number] += 1;
-            cpus::ask(number, Requests::PING);
+            requests::ask(number, Requests::PING);
             let other = expected.differ();
             ktest::check!(ctx, other.is_none(), "CPU {other:?} when {number} is asked");
         }
@@ -109,7 +109,7 @@ ktest::ktest! {
         several()?;
         for number in cpus::others() {
             let before = cpus::of(number).alarms();
-            cpus::ask(number, Requests::ALARM);
+            requests::ask(number, Requests::ALARM);
             in_time(|| cpus::of(number).alarms() != before);
             ktest::check!(ctx, cpus::of(number).alarms() == before + 1, "CPU {number}");
         }
@@ -127,10 +127,10 @@ ktest::ktest! {
                 arch::cpus::relax();
             }
         };
-        let asked = rendezvous::alone(|| {
+        let asked = requests::rendezvous(|| {
             // Those that have come are asleep then.
             long();
-            let asked = cpus::ask_others(Requests::PING);
+            let asked = requests::ask_others(Requests::PING);
             // And again.
             long();
             asked

@@ -1,8 +1,8 @@
 //! membarrier(2): a memory barrier on all CPUs that run threads, for programs whose quick side does
 //! without one.
 
-use crate::base::cpus;
 use crate::base::errno::{Errno, Result};
+use crate::base::requests;
 use crate::process::task::Task;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general::membarrier_cmd as Command;
@@ -34,7 +34,7 @@ pub fn membarrier(task: &Task, command: u32, flags: u32) -> Result<u64> {
         Command::MEMBARRIER_CMD_PRIVATE_EXPEDITED if !registered.load(Relaxed) => {
             return Err(Errno::EPERM);
         }
-        _ => cpus::barrier(),
+        _ => requests::barrier(),
     }
     Ok(0)
 }

@@ -12,5 +12,6 @@ pub mod shm;
 pub mod signal;
 pub mod signalfd;
 pub mod task;
+mod threads;
 pub mod trace;
 pub mod userfault;

@@ -48,46 +48,10 @@ pub use wait::{WaitOptions, WaitRequest, WaitTarget, Waited, wait_for_child};
 
 pub(crate) use groups::{group_members, move_to_group, new_session};
 
-use crate::base::above::Above;
 use crate::base::cpus;
-use crate::base::machine::{AddressSpace, Space};
-use crate::process::{shm, signal};
-use crate::sched::{self, Entity, Thread, Threads};
+use crate::sched;
 use alloc::sync::Arc;
 use core::fmt;
-
-impl Threads for Above {
-    type Task = Task;
-
-    fn space_ends(space: &AddressSpace) {
-        shm::ended(space);
-    }
-}
-
-impl Thread for Task {
-    #[inline]
-    fn entity(&self) -> &Entity {
-        &self.sched
-    }
-
-    #[inline]
-    fn with_space(&self, f: impl FnOnce(&Space)) {
-        self.space.with(f);
-    }
-
-    fn take_space(&self) -> Option<Space> {
-        self.space.replace(None)
-    }
-
-    #[inline]
-    fn is_interrupted(&self, how: TaskState) -> bool {
-        signal::interrupts(self, how)
-    }
-
-    fn is_kernels(&self) -> bool {
-        self.tid() == 0
-    }
-}
 
 /// The thread that runs now. Panics before the first thread runs.
 pub fn current() -> Arc<Task> {

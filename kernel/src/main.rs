@@ -79,7 +79,7 @@ fn run(info: &BootInfo) -> ! {
     } else {
         loaded
     };
-    if let Err(error) = fs::init(&[archive]) {
+    if let Err(error) = fs::boot::init(&[archive]) {
         give_up(format_args!("cannot unpack the initramfs: {error}"));
     }
     if let Some(plan) = ktest::Plan::from_command_line(&cmdline.text) {

@@ -6,6 +6,8 @@ use fallible::OutOfMemory;
 
 /// Longest name of one file.
 pub const NAME_MAX: usize = 255;
+/// Longest path with its NUL.
+pub const PATH_MAX: usize = 4096;
 
 /// What is left of a path.
 pub struct Rest {

@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     let out_of_memory = |_: Errno| String::from("out of memory; give the machine more (--mem)");
     let context = Arc::new(FsContext::new());
-    let files = fs::open_console().map_err(|e| format!("no console: {e:?}"))?;
+    let files = fs::boot::open_console().map_err(|e| format!("no console: {e:?}"))?;
     let process = FirstProcess::new().map_err(out_of_memory)?;
     set_heap_fail(process.process(), cmdline.heap_fail);
     let name = cmdline.init.rsplit('/').next().unwrap_or_default();

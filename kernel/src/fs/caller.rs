@@ -3,7 +3,6 @@
 use crate::base::Pid;
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
-use crate::fs::kinds::socket::Creator;
 use parts::signal::{SIGPIPE, SIGXFSZ};
 
 /// The highest RLIMIT_NOFILE that counts (/proc/sys/fs/nr_open): a table is one piece of the
@@ -26,6 +25,26 @@ impl Ids {
     pub fn leads_session(&self) -> bool {
         self.sid == self.pid
     }
+}
+
+/// A process as SO_PEERCRED and SCM_CREDENTIALS show it, with its effective user and group.
+#[derive(Clone, Copy)]
+pub struct Creator {
+    /// Its number.
+    pub pid: Pid,
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+}
+
+impl Creator {
+    /// The other side of a socket that has none.
+    pub const NOBODY: Creator = Creator {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
 }
 
 /// The running process, and what else of processes concerns files.

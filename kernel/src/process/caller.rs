@@ -3,8 +3,7 @@
 use crate::base::Pid;
 use crate::base::above::Above;
 use crate::base::errno::Result;
-use crate::fs::caller::{Caller, Ids};
-use crate::fs::kinds::socket::Creator;
+use crate::fs::caller::{Caller, Creator, Ids};
 use crate::process::signal::{self, SigInfo};
 use crate::process::task::{Resource, current, is_orphaned, session_of, with_current};
 use crate::process::userfault;

@@ -5,7 +5,7 @@ use crate::fs::Fd;
 use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
-use crate::fs::open::file::{FileOps, Ready};
+use crate::fs::open::ops::{FileOps, Ready};
 use crate::process::task::{self, Process, Task};
 use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;

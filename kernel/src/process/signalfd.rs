@@ -6,8 +6,9 @@
 use crate::base::errno::{Errno, Result};
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
-use crate::fs::open::file::{At, FileOps, OpenFile, Ready};
+use crate::fs::open::file::OpenFile;
 use crate::fs::open::io::Sink;
+use crate::fs::open::ops::{At, FileOps, Ready};
 use crate::fs::{Fd, OpenFlags};
 use crate::process::signal::{self, FdInfo, SigInfo, SigSet, UNBLOCKABLE};
 use crate::process::task::{self, Process, Task};

@@ -31,7 +31,7 @@ impl Tree {
         let fs = types::get(kind, options)?;
         let root = fs.root.clone();
         let mount =
-            crate::fs::tree::mount::Mount::new(fs, root, "test".into(), MountFlags::empty());
+            crate::fs::tree::inode::Mount::new(fs, root, "test".into(), MountFlags::empty());
         let context = FsContext::new();
         context.set_root(mount.top())?;
         context.set_cwd(mount.top())?;

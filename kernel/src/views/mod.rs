@@ -5,7 +5,7 @@ mod sys;
 
 use crate::base::above::Above;
 use crate::fs::kinds::pseudo_tree::Tree;
-use crate::fs::tree::mount::FileSystem;
+use crate::fs::tree::inode::FileSystem;
 use crate::fs::tree::types::Views;
 use alloc::sync::Arc;
 use spin::Once;

@@ -3,8 +3,8 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::klog;
 use crate::base::ranks;
-use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::ops::{At, FileOps};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

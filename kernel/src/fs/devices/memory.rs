@@ -3,8 +3,8 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::base::random;
-use crate::fs::open::file::{At, FileOps, OpenFile};
 use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::ops::{At, FileOps};
 use linux_raw_sys::ioctl::{RNDADDENTROPY, RNDGETENTCNT};
 use mm::vma::Backing;
 
@@ -42,7 +42,7 @@ impl FileOps for Zero {
     fn write(&self, _: At, source: &mut Source<'_>) -> Result<usize> {
         swallow(source)
     }
-    fn mmap(&self, shared: bool, _offset: u64, file: &OpenFile) -> Result<Backing<Hw>> {
+    fn mmap(&self, shared: bool, _offset: u64) -> Result<Backing<Hw>> {
         if !shared {
             return Ok(Backing::Anon);
         }
@@ -52,7 +52,7 @@ impl FileOps for Zero {
         Ok(Backing::Object {
             object: object.into(),
             offset: 0,
-            file: Some(file.mapped()),
+            file: None,
         })
     }
 }

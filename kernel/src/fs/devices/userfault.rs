@@ -3,7 +3,7 @@
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::fs::caller::Caller;
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 
 /// USERFAULTFD_IOC_NEW.
 const NEW: u32 = 0xaa00;

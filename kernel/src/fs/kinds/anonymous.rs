@@ -2,22 +2,33 @@
 //! own, to which no path leads.
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::OpenFlags;
-use crate::fs::kinds::ramfs;
-use crate::fs::open::file::{FileOps, OpenFile};
-use crate::fs::tree::inode::{FileKind, Inode, Node};
-use crate::fs::tree::mount::MountFlags;
-use crate::fs::tree::mount::{Location, Mount};
+use crate::fs::open::file::OpenFile;
+use crate::fs::open::flags::OpenFlags;
+use crate::fs::open::ops::FileOps;
+use crate::fs::tree::inode::{FileKind, FileSystem, Inode, Location, Mount, Node};
+use crate::fs::tree::mount::{self, MountFlags};
 use crate::fs::tree::quota::Quota;
 use alloc::string::String;
 use alloc::sync::Arc;
+use linux_raw_sys::general as c;
 use spin::Once;
 
 fn mount() -> &'static Arc<Mount> {
     static MOUNT: Once<Arc<Mount>> = Once::new();
     MOUNT.call_once(|| {
-        let fs = ramfs::new("anon_inodefs", 0, Quota::unlimited());
-        let root = fs.root.clone();
+        let device = mount::anonymous_device();
+        let root = Arc::new(Anonymous {
+            node: Node::new(device, FileKind::Directory, 0),
+            label: "anon_inodefs",
+        });
+        let fs = Arc::new(FileSystem {
+            name: "anon_inodefs",
+            // Memfds are files of tmpfs.
+            magic: c::TMPFS_MAGIC,
+            device,
+            quota: Some(Quota::unlimited()),
+            root: root.clone(),
+        });
         Mount::new(fs, root, String::from("none"), MountFlags::empty())
     })
 }

@@ -3,8 +3,8 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::fs::kinds::pseudo::Text;
-use crate::fs::open::file::{At, FileOps, Ready};
 use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::ops::{At, FileOps, Ready};
 use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

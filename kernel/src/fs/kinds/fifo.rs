@@ -1,10 +1,10 @@
 //! Opening pipes: FIFOs by name, fifo(7), and pipes without one by /proc/PID/fd, pipe(7).
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pipe::{End, Pipe};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::flags::OpenFlags;
+use crate::fs::open::ops::FileOps;
 use crate::fs::tree::inode::{FileKind, Inode, Node};
 use alloc::format;
 use alloc::string::String;

@@ -6,7 +6,7 @@ use crate::base::machine::{Hw, Object, huge_sizes, mm};
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::ramfile::{MAX_SIZE, RamFile};
 use crate::fs::kinds::ramfs;
-use crate::fs::tree::mount::FileSystem;
+use crate::fs::tree::inode::FileSystem;
 use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;

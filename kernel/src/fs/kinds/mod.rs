@@ -1,6 +1,7 @@
 //! Kinds of files: regular files in memory, pipes, sockets, and pseudo files.
 
 pub mod anonymous;
+pub mod devtmpfs;
 pub mod epoll;
 pub mod eventfd;
 pub mod fifo;

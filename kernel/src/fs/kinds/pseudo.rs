@@ -2,10 +2,10 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::OpenFlags;
 pub use crate::fs::kinds::text::Text;
-use crate::fs::open::file::{At, FileOps};
+use crate::fs::open::flags::OpenFlags;
 use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::ops::{At, FileOps};
 use crate::fs::tree::inode::{FileKind, Inode, LinkTarget, Node};
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -8,8 +8,8 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Store, Text};
-use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
-use crate::fs::tree::mount::{self, FileSystem};
+use crate::fs::tree::inode::{DirEntry, Directory, FileKind, FileSystem, Inode, LinkTarget, Node};
+use crate::fs::tree::mount;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -3,11 +3,11 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
-use crate::fs::OpenFlags;
 use crate::fs::caller;
 use crate::fs::kinds::anonymous;
-use crate::fs::open::file::{At, FileOps, OpenFile};
+use crate::fs::open::flags::OpenFlags;
 use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::ops::{At, FileOps};
 use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::fs::tree::quota::Quota;
 use alloc::format;
@@ -190,11 +190,11 @@ impl FileOps for RamFile {
         Ok(n)
     }
 
-    fn mmap(&self, _shared: bool, offset: u64, file: &OpenFile) -> Result<Backing<Hw>> {
+    fn mmap(&self, _shared: bool, offset: u64) -> Result<Backing<Hw>> {
         Ok(Backing::Object {
             object: self.object.clone().into(),
             offset: offset >> PAGE_SHIFT,
-            file: Some(file.mapped()),
+            file: None,
         })
     }
 }

@@ -4,28 +4,26 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
-use crate::fs::OpenFlags;
 use crate::fs::devices;
 use crate::fs::kinds::fifo;
 use crate::fs::kinds::pipe::Pipe;
 use crate::fs::kinds::ramfile::RamFile;
-use crate::fs::open::file::FileOps;
+use crate::fs::open::flags::OpenFlags;
+use crate::fs::open::ops::FileOps;
 use crate::fs::tree::inode::{
-    Device, DirEntry, Directory, Doomed, FileKind, Inode, LinkTarget, New, Node,
+    Device, DirEntry, Directory, Doomed, FileKind, FileSystem, Inode, LinkTarget, New, Node,
 };
-use crate::fs::tree::mount::{self, FileSystem};
+use crate::fs::tree::mount;
 use crate::fs::tree::quota::Quota;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use linux_raw_sys::general as c;
 use mm::sync::Lock;
-
-/// f_type of tmpfs.
-const TMPFS_MAGIC: u32 = 0x0102_1994;
 
 /// A new, empty file system.
 pub fn new(name: &'static str, mode: u32, quota: Arc<Quota>) -> Arc<FileSystem> {
-    with_magic(name, TMPFS_MAGIC, mode, quota)
+    with_magic(name, c::TMPFS_MAGIC, mode, quota)
 }
 
 /// The same with another f_type.

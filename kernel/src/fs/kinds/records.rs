@@ -4,8 +4,8 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::Sink;
+use crate::fs::open::ops::{At, FileOps};
 use crate::sched;
 use alloc::sync::Arc;
 use core::mem;

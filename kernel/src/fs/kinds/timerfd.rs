@@ -2,8 +2,8 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::open::file::{At, FileOps, Ready};
 use crate::fs::open::io::Sink;
+use crate::fs::open::ops::{At, FileOps, Ready};
 use crate::sched::timers::{self, Expire, TimerAction, TimerId};
 use crate::sched::wait::WaitQueue;
 use alloc::sync::{Arc, Weak};

@@ -2,49 +2,16 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Hw;
-use crate::fs::OpenFlags;
-use crate::fs::open::flock;
+use crate::fs::open::flags::OpenFlags;
+use crate::fs::open::flock::{self, Holder};
 use crate::fs::open::io::{Sink, Source};
-use crate::fs::tree::inode::FileKind;
-use crate::fs::tree::mount::Location;
-use crate::sched::wait::WaitQueue;
+use crate::fs::open::ops::{At, FileOps};
+use crate::fs::tree::inode::{FileKind, Location};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
 use mm::vma::{Backing, MappedFile, VmaFlags};
 use spin::Once;
-
-bitflags::bitflags! {
-    /// Events of poll(2).
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Ready: u16 {
-        /// POLLIN and POLLRDNORM.
-        const IN = 0x41;
-        /// POLLPRI.
-        const PRI = 0x2;
-        /// POLLOUT and POLLWRNORM.
-        const OUT = 0x104;
-        /// POLLERR.
-        const ERR = 0x8;
-        /// POLLHUP.
-        const HUP = 0x10;
-        /// POLLNVAL.
-        const NVAL = 0x20;
-        /// POLLRDHUP.
-        const RDHUP = 0x2000;
-    }
-}
-
-/// Position and mode of a transfer.
-#[derive(Clone, Copy, Debug)]
-pub struct At {
-    /// Where in the file; streams ignore it.
-    pub position: u64,
-    /// O_NONBLOCK.
-    pub nonblocking: bool,
-}
 
 /// A mapping of a file, as mmap(2) makes it.
 pub struct Mapping {
@@ -53,47 +20,6 @@ pub struct Mapping {
     /// Flags that the file adds: [`VmaFlags::NO_MAYWRITE`].
     pub flags: VmaFlags,
 }
-
-/// How many queues [`FileOps::queues`] adds at most.
-pub const MOST_QUEUES: usize = 2;
-
-/// What an open file can do. The defaults refuse.
-pub trait FileOps: Any + Send + Sync {
-    /// Reads; 0 at the end.
-    fn read(&self, _at: At, _sink: &mut Sink<'_>) -> Result<usize> {
-        Err(Errno::EINVAL)
-    }
-    /// Writes.
-    fn write(&self, _at: At, _source: &mut Source<'_>) -> Result<usize> {
-        Err(Errno::EINVAL)
-    }
-    /// Whether it has no positions (pipes, terminals): lseek and pread give ESPIPE.
-    fn is_stream(&self) -> bool {
-        false
-    }
-    /// What a call would not wait for.
-    fn poll(&self) -> Ready {
-        Ready::IN | Ready::OUT
-    }
-    /// Where to wait for [`Self::poll`] to change; none when it never does. There is room for
-    /// [`MOST_QUEUES`].
-    fn queues<'a>(&'a self, _queues: &mut Vec<&'a WaitQueue>) {}
-    /// ioctl(2).
-    fn ioctl(&self, _command: u32, _argument: u64) -> Result<u64> {
-        Err(Errno::ENOTTY)
-    }
-    /// What mmap maps, for files that are not objects; `shared` is MAP_SHARED.
-    fn mmap(&self, _shared: bool, _offset: u64, _file: &OpenFile) -> Result<Backing<Hw>> {
-        Err(Errno::ENODEV)
-    }
-    /// The lines after the common ones in /proc/PID/fdinfo/N.
-    fn describe(&self, _out: &mut crate::fs::kinds::pseudo::Text) {}
-}
-
-/// An open directory has no bytes of its own: only getdents64 reads it.
-pub struct NoBytes;
-
-impl FileOps for NoBytes {}
 
 /// An open file description, open(2): shared by dup and fork.
 pub struct OpenFile {
@@ -116,7 +42,7 @@ pub struct OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         if *self.locked.get_mut() {
-            flock::unlock(self);
+            self.unlock();
         }
     }
 }
@@ -250,9 +176,24 @@ impl OpenFile {
         self.position.load(Ordering::Relaxed)
     }
 
-    /// It takes a lock, to be released with the last reference.
-    pub fn set_locked(&self) {
+    fn holder(&self) -> Holder {
+        let node = self.place.inode.node();
+        Holder {
+            file: (node.device, node.number),
+            owner: core::ptr::from_ref(self).addr(),
+        }
+    }
+
+    /// flock(2): takes or changes a lock, to be released with the last reference, or waits for it;
+    /// EAGAIN when it must not wait.
+    pub fn lock(&self, exclusive: bool, nonblocking: bool) -> Result {
         self.locked.store(true, Ordering::Relaxed);
+        flock::lock(self.holder(), exclusive, nonblocking)
+    }
+
+    /// Releases its lock, if it holds one.
+    pub fn unlock(&self) {
+        flock::unlock(self.holder());
     }
 
     /// Sets the position.
@@ -280,9 +221,10 @@ impl OpenFile {
         } else {
             VmaFlags::empty()
         };
-        Ok(Mapping {
-            backing: self.ops.mmap(shared, offset, self)?,
-            flags,
-        })
+        let mut backing = self.ops.mmap(shared, offset)?;
+        if let Backing::Object { file, .. } = &mut backing {
+            *file = Some(self.mapped());
+        }
+        Ok(Mapping { backing, flags })
     }
 }

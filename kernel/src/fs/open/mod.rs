@@ -7,13 +7,14 @@ pub mod file;
 pub mod flags;
 pub mod flock;
 pub mod io;
+pub mod ops;
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::OpenFlags;
-use crate::fs::open::file::{NoBytes, OpenFile};
+use crate::fs::open::file::OpenFile;
+use crate::fs::open::flags::OpenFlags;
+use crate::fs::open::ops::NoBytes;
 use crate::fs::tree::context::FsContext;
-use crate::fs::tree::inode::{FileKind, Inode, New};
-use crate::fs::tree::mount::Location;
+use crate::fs::tree::inode::{FileKind, Inode, Location, New};
 use crate::fs::tree::names;
 use crate::fs::tree::path::{self, Last, LastName, Walked};
 use alloc::sync::Arc;

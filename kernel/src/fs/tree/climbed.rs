@@ -2,9 +2,9 @@
 
 use crate::base::errno::Result;
 use crate::fs::tree::inode::Inode;
-use crate::fs::tree::path::PATH_MAX;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use parts::path::PATH_MAX;
 
 /// Stands behind the path of a file that has lost its name.
 const DELETED: &[u8] = b" (deleted)";

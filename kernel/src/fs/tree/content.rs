@@ -3,7 +3,6 @@
 //! up those who change the same file, and nobody else.
 
 use crate::base::errno::Result;
-use crate::fs::tree::node::Node;
 use crate::sched::wait::WaitQueue;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,13 +16,13 @@ pub struct Content(AtomicBool);
 /// The contents, the size and the seals of a file are the holder's to change.
 pub struct Changing<'a>(&'a Content);
 
-impl Node {
-    /// Waits until nobody else changes the contents. EINTR: the thread is to end.
-    pub fn change_content(&self) -> Result<Changing<'_>> {
+impl Content {
+    /// Waits until nobody else changes them. EINTR: the thread is to end.
+    pub fn change(&self) -> Result<Changing<'_>> {
         // Acquire: pairs with the release by the one before.
-        let free = || (!self.content.0.swap(true, Ordering::Acquire)).then_some(());
+        let free = || (!self.0.swap(true, Ordering::Acquire)).then_some(());
         DONE.wait_killable(free)?;
-        Ok(Changing(&self.content))
+        Ok(Changing(self))
     }
 }
 

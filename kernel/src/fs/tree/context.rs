@@ -2,8 +2,8 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::tree::inode::FileKind;
-use crate::fs::tree::mount::{self, Location};
+use crate::fs::tree::inode::{FileKind, Location};
+use crate::fs::tree::mounts;
 use core::sync::atomic::{AtomicU32, Ordering};
 use mm::sync::Lock;
 
@@ -28,7 +28,7 @@ impl Default for FsContext {
 impl FsContext {
     /// At the root of everything, umask 022.
     pub fn new() -> FsContext {
-        let top = mount::root().top();
+        let top = mounts::root().top();
         let places = Places {
             root: top.clone(),
             cwd: top,

@@ -3,8 +3,7 @@
 use crate::base::errno::Errno;
 use crate::fs::tree::clock::Time;
 use crate::fs::tree::context::FsContext;
-use crate::fs::tree::inode::{Device, FileKind, Inode, New};
-use crate::fs::tree::mount::Location;
+use crate::fs::tree::inode::{Device, FileKind, Inode, Location, New};
 use crate::fs::tree::names;
 use crate::fs::tree::path::{self, Last, Walked};
 use alloc::format;

@@ -1,20 +1,26 @@
-//! The interface that the files of every file system implement. There is no dentry cache: a file
-//! remembers under which name it was linked last (see [`Node`]), which is enough for getcwd and
-//! /proc.
+//! The types of the tree, which name each other: the interface that the files of every file system
+//! implement, what all files have in common, mounted file systems, and places in these. What a
+//! [`Node`] does stands in `node`, what a [`Mount`] does in `mount`, a [`Location`] in `place`.
+//!
+//! There is no dentry cache: a file remembers under which name it was linked last (see [`Node`]),
+//! which is enough for getcwd and /proc.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
-use crate::fs::OpenFlags;
-use crate::fs::open::file::{FileOps, NoBytes};
-use crate::fs::tree::mount::Location;
+use crate::base::ranks;
+use crate::fs::open::flags::OpenFlags;
+use crate::fs::open::ops::{FileOps, NoBytes};
+use crate::fs::tree::clock::Time;
+use crate::fs::tree::content::Content;
+use crate::fs::tree::quota::{InodeCharge, Quota};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use linux_raw_sys::general as c;
-
-pub use crate::fs::tree::node::Node;
+use mm::sync::Lock;
 
 /// File types: the upper bits of st_mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,13 +101,6 @@ pub trait Inode: Send + Sync {
     /// Where a symbolic link leads; EINVAL for anything else.
     fn target(&self) -> Result<LinkTarget> {
         Err(Errno::EINVAL)
-    }
-    /// The text of readlink(2); differs from the target for links that lead to a place.
-    fn link_text(&self) -> Result<Vec<u8>> {
-        match self.target()? {
-            LinkTarget::Path(path) => Ok(path),
-            LinkTarget::Place(place) => place.path(),
-        }
     }
     /// st_size.
     fn size(&self) -> u64 {
@@ -192,4 +191,94 @@ pub trait Directory {
         });
         empty
     }
+}
+
+/// Attributes that can change.
+#[derive(Clone)]
+pub struct Attributes {
+    /// Permission bits with set-uid, set-gid and sticky: 0o7777 at most.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// st_nlink.
+    pub links: u32,
+    /// st_atime.
+    pub accessed: Time,
+    /// st_mtime.
+    pub modified: Time,
+    /// st_ctime.
+    pub changed: Time,
+    pub(super) home: Option<Home>,
+}
+
+/// The directory and the name a file was linked under last.
+#[derive(Clone)]
+pub(super) struct Home {
+    pub parent: Parent,
+    pub name: Box<[u8]>,
+    /// The name is gone: paths end with " (deleted)".
+    pub deleted: bool,
+}
+
+/// A parent that holds its entries must not be held by them; one that makes them anew must.
+#[derive(Clone)]
+pub(super) enum Parent {
+    Holder(Weak<dyn Inode>),
+    Maker(Arc<dyn Inode>),
+}
+
+/// The common part of every inode.
+pub struct Node {
+    /// st_dev.
+    pub device: u64,
+    /// st_ino.
+    pub number: u64,
+    /// Type.
+    pub kind: FileKind,
+    pub(super) attributes: Lock<Attributes, { ranks::INODE }>,
+    /// Programs that run from this file: while there are any its content stays as it is (ETXTBSY).
+    pub running: AtomicU64,
+    /// Mounts that are on it, in whatever mount it is seen.
+    pub mounts: AtomicU32,
+    pub(super) content: Content,
+    /// Its place in the file system's quota, where there is one.
+    pub(super) _place: Option<InodeCharge>,
+}
+
+/// A file system.
+pub struct FileSystem {
+    /// As in /proc/filesystems: "tmpfs".
+    pub name: &'static str,
+    /// f_type of statfs(2).
+    pub magic: u32,
+    /// st_dev of its files.
+    pub device: u64,
+    /// The memory that its files take and may take, if they take any.
+    pub quota: Option<Arc<Quota>>,
+    /// Its root directory.
+    pub root: Arc<dyn Inode>,
+}
+
+/// A file system as it is mounted in one place.
+pub struct Mount {
+    /// Number in /proc/PID/mountinfo.
+    pub id: u32,
+    /// The mounted file system.
+    pub fs: Arc<FileSystem>,
+    /// The root of the mount: the file system's root, or a part of it for a bind mount.
+    pub root: Arc<dyn Inode>,
+    /// First word of a line of /proc/mounts.
+    pub source: String,
+    pub(super) flags: AtomicU32,
+}
+
+/// A file in the tree: which file, seen through which mount.
+#[derive(Clone)]
+pub struct Location {
+    /// Seen through this mount.
+    pub mount: Arc<Mount>,
+    /// The file.
+    pub inode: Arc<dyn Inode>,
 }

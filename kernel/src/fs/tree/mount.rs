@@ -2,32 +2,12 @@
 
 use crate::base::errno::Result;
 use crate::fs::tree::climbed::Climbed;
-use crate::fs::tree::inode::Inode;
-use crate::fs::tree::quota::Quota;
+use crate::fs::tree::inode::{FileSystem, Inode, Location, Mount};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
-
-pub use crate::fs::tree::mounts::{
-    MAX_MOUNTS, Mounted, attach, detach, from, is_point, relocate, root, set_root, top_at, under,
-};
-pub use crate::fs::tree::place::{Location, same_file};
-
-/// A file system.
-pub struct FileSystem {
-    /// As in /proc/filesystems: "tmpfs".
-    pub name: &'static str,
-    /// f_type of statfs(2).
-    pub magic: u32,
-    /// st_dev of its files.
-    pub device: u64,
-    /// The memory that its files take and may take, if they take any.
-    pub quota: Option<Arc<Quota>>,
-    /// Its root directory.
-    pub root: Arc<dyn Inode>,
-}
 
 /// A fresh st_dev for a file system without a device: major 0.
 pub fn anonymous_device() -> u64 {
@@ -77,19 +57,6 @@ impl MountFlags {
         .union(MountFlags::NOEXEC)
         .union(MountFlags::NOATIME)
         .union(MountFlags::RELATIME);
-}
-
-/// A file system as it is mounted in one place.
-pub struct Mount {
-    /// Number in /proc/PID/mountinfo.
-    pub id: u32,
-    /// The mounted file system.
-    pub fs: Arc<FileSystem>,
-    /// The root of the mount: the file system's root, or a part of it for a bind mount.
-    pub root: Arc<dyn Inode>,
-    /// First word of a line of /proc/mounts.
-    pub source: String,
-    flags: AtomicU32,
 }
 
 impl Mount {

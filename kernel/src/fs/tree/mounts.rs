@@ -7,8 +7,8 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
-use crate::fs::tree::inode::{FileKind, Inode};
-use crate::fs::tree::mount::{Location, Mount, same_file};
+use crate::fs::tree::inode::{FileKind, Inode, Location, Mount};
+use crate::fs::tree::node::same_file;
 use crate::sched;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

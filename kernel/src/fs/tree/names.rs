@@ -4,8 +4,9 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
-use crate::fs::tree::inode::{Directory, FileKind, Inode, New};
-use crate::fs::tree::mount::{self, Location, same_file};
+use crate::fs::tree::inode::{Directory, FileKind, Inode, Location, New};
+use crate::fs::tree::mounts;
+use crate::fs::tree::node::same_file;
 use crate::fs::tree::path::{LastName, Walked};
 use crate::sched;
 use alloc::sync::Arc;
@@ -232,7 +233,7 @@ fn check_removable(inode: &Arc<dyn Inode>, dir: bool) -> Result {
         (Some(_), false) => Err(Errno::EISDIR),
         (None, true) => Err(Errno::ENOTDIR),
         (Some(directory), true) if !directory.is_empty() => Err(Errno::ENOTEMPTY),
-        (Some(_), true) if mount::is_point(inode) => Err(Errno::EBUSY),
+        (Some(_), true) if mounts::is_point(inode) => Err(Errno::EBUSY),
         _ => Ok(()),
     }
 }

@@ -1,49 +1,17 @@
-//! The common part of every file: identity, attributes, and where it was linked last.
+//! What the common part of every file does: identity, attributes, and where it was linked last.
 
-use crate::base::ranks;
-use crate::fs::tree::clock::{self, Time};
-use crate::fs::tree::content::Content;
-use crate::fs::tree::inode::{FileKind, Inode};
+use crate::base::errno::Result;
+use crate::fs::tree::clock;
+use crate::fs::tree::content::{Changing, Content};
+use crate::fs::tree::inode::{Attributes, FileKind, Home, Inode, Node, Parent};
 use crate::fs::tree::quota::InodeCharge;
-use alloc::boxed::Box;
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use mm::sync::Lock;
 
-/// Attributes that can change.
-#[derive(Clone)]
-pub struct Attributes {
-    /// Permission bits with set-uid, set-gid and sticky: 0o7777 at most.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// st_nlink.
-    pub links: u32,
-    /// st_atime.
-    pub accessed: Time,
-    /// st_mtime.
-    pub modified: Time,
-    /// st_ctime.
-    pub changed: Time,
-    home: Option<Home>,
-}
-
-/// The directory and the name a file was linked under last.
-#[derive(Clone)]
-struct Home {
-    parent: Parent,
-    name: Box<[u8]>,
-    /// The name is gone: paths end with " (deleted)".
-    deleted: bool,
-}
-
-/// A parent that holds its entries must not be held by them; one that makes them anew must.
-#[derive(Clone)]
-enum Parent {
-    Holder(Weak<dyn Inode>),
-    Maker(Arc<dyn Inode>),
+/// Whether the two are the same file.
+pub fn same_file(a: &Arc<dyn Inode>, b: &Arc<dyn Inode>) -> bool {
+    core::ptr::eq(a.node(), b.node())
 }
 
 impl Parent {
@@ -53,24 +21,6 @@ impl Parent {
             Parent::Maker(parent) => Some(parent.clone()),
         }
     }
-}
-
-/// The common part of every inode.
-pub struct Node {
-    /// st_dev.
-    pub device: u64,
-    /// st_ino.
-    pub number: u64,
-    /// Type.
-    pub kind: FileKind,
-    attributes: Lock<Attributes, { ranks::INODE }>,
-    /// Programs that run from this file: while there are any its content stays as it is (ETXTBSY).
-    pub running: AtomicU64,
-    /// Mounts that are on it, in whatever mount it is seen.
-    pub mounts: AtomicU32,
-    pub(super) content: Content,
-    /// Its place in the file system's quota, where there is one.
-    _place: Option<InodeCharge>,
 }
 
 impl Node {
@@ -133,6 +83,11 @@ impl Node {
         let now = clock::now();
         let mut attributes = self.attributes.lock();
         (attributes.modified, attributes.changed) = (now, now);
+    }
+
+    /// Waits until nobody else changes the contents. EINTR: the thread is to end.
+    pub fn change_content(&self) -> Result<Changing<'_>> {
+        self.content.change()
     }
 
     /// Whether any bit of `bits` is set in the permissions.

@@ -2,19 +2,16 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::tree::context::FsContext;
-use crate::fs::tree::inode::{FileKind, LinkTarget};
-use crate::fs::tree::mount::Location;
+use crate::fs::tree::inode::{FileKind, LinkTarget, Location};
 use crate::sched;
 use alloc::vec::Vec;
-pub use parts::path::NAME_MAX;
 use parts::path::Rest;
+pub use parts::path::{NAME_MAX, PATH_MAX};
 
 /// Symbolic links that one walk follows at most, as in Linux.
 const MAX_LINKS: usize = 40;
 /// Names that are walked between two pauses.
 const STEP: usize = 128;
-/// Longest path with its NUL.
-pub const PATH_MAX: usize = 4096;
 
 /// Whether a symbolic link at the end of a path is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,29 +2,16 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::tree::climbed::Climbed;
-use crate::fs::tree::inode::Inode;
+use crate::fs::tree::inode::{Inode, LinkTarget, Location};
 use crate::fs::tree::mount::MountFlags;
-use crate::fs::tree::mount::{self, Mount};
+use crate::fs::tree::mounts;
+use crate::fs::tree::node::same_file;
 use crate::sched::kernel_lock;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use mm::vma::MappedFile;
-
-/// A file in the tree: which file, seen through which mount.
-#[derive(Clone)]
-pub struct Location {
-    /// Seen through this mount.
-    pub mount: Arc<Mount>,
-    /// The file.
-    pub inode: Arc<dyn Inode>,
-}
-
-/// Whether the two are the same file.
-pub fn same_file(a: &Arc<dyn Inode>, b: &Arc<dyn Inode>) -> bool {
-    core::ptr::eq(a.node(), b.node())
-}
 
 impl Location {
     /// Whether the two are the same file, seen through the same mount.
@@ -42,7 +29,7 @@ impl Location {
 
     /// What is mounted here, or the place itself.
     pub fn cross(self) -> Location {
-        match mount::top_at(&self) {
+        match mounts::top_at(&self) {
             Some(mount) => mount.top(),
             None => self,
         }
@@ -53,7 +40,7 @@ impl Location {
         let mut here = self.clone();
         while !here.same(root) {
             if same_file(&here.inode, &here.mount.root) {
-                match mount::under(&here, Some(root)) {
+                match mounts::under(&here, Some(root)) {
                     Some(ground) => here = ground,
                     None => break,
                 }
@@ -105,12 +92,20 @@ impl Location {
         }
     }
 
+    /// The text of readlink(2); differs from the target for links that lead to a place.
+    pub fn link_text(&self) -> Result<Vec<u8>> {
+        match self.inode.target()? {
+            LinkTarget::Path(path) => Ok(path),
+            LinkTarget::Place(place) => place.path(),
+        }
+    }
+
     /// Collects names on the way up to `root`, or as far as it goes.
     fn climb(&self, root: Option<&Location>) -> Result<Climbed> {
         let (mut here, mut path) = (self.clone(), Climbed::new()?);
         while root.is_none_or(|root| !here.same(root)) {
             let above = if same_file(&here.inode, &here.mount.root) {
-                mount::under(&here, root)
+                mounts::under(&here, root)
             } else {
                 path.climb(&here.inode).map(|parent| here.beside(parent))
             };

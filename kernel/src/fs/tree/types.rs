@@ -4,9 +4,8 @@ use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::base::room;
-use crate::fs::devices;
-use crate::fs::kinds::{hugefile, ramfs};
-use crate::fs::tree::mount::FileSystem;
+use crate::fs::kinds::{devtmpfs, hugefile, ramfs};
+use crate::fs::tree::inode::FileSystem;
 use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;
 use mm::addr::PAGE_SIZE;
@@ -33,7 +32,7 @@ pub trait Views {
 /// The file system to mount; ENODEV for an unknown name, EINVAL for options that make no sense.
 pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
     match name {
-        b"devtmpfs" => devices::devtmpfs(),
+        b"devtmpfs" => devtmpfs::file_system(),
         b"tmpfs" => tmpfs("tmpfs", options),
         b"ramfs" => tmpfs("ramfs", options),
         b"hugetlbfs" => hugetlbfs(options),

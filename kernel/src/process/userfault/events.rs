@@ -6,7 +6,7 @@
 use super::{Features, Message, Monitor, file_of, numbers};
 use crate::base::errno::Result;
 use crate::base::machine::{AddressSpace, Space};
-use crate::fs::open::file::Ready;
+use crate::fs::open::ops::Ready;
 use crate::process::task;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

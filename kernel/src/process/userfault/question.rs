@@ -2,7 +2,7 @@
 
 use super::{Features, Message, Monitor, numbers};
 use crate::base::machine::AddressSpace;
-use crate::fs::open::file::Ready;
+use crate::fs::open::ops::Ready;
 use crate::process::task::Task;
 use crate::sched;
 use alloc::sync::Arc;

@@ -4,7 +4,6 @@ use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
 use crate::fs::kinds::pipe::End;
-use crate::fs::open::flock;
 use crate::fs::tree::inode::FileKind;
 use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::Task;
@@ -184,9 +183,9 @@ pub fn flock(task: &Task, fd: Fd, operation: LockOperation) -> Result<u64> {
     let file = usable(task, fd)?;
     let nonblocking = operation.contains(LockOperation::NONBLOCK);
     match (operation - LockOperation::NONBLOCK).bits() {
-        c::LOCK_SH => flock::lock(&file, false, nonblocking)?,
-        c::LOCK_EX => flock::lock(&file, true, nonblocking)?,
-        c::LOCK_UN => flock::unlock(&file),
+        c::LOCK_SH => file.lock(false, nonblocking)?,
+        c::LOCK_EX => file.lock(true, nonblocking)?,
+        c::LOCK_UN => file.unlock(),
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

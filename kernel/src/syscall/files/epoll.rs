@@ -6,7 +6,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::epoll::{Epoll, Event, Events, epoll_of};
-use crate::fs::open::file::MOST_QUEUES;
+use crate::fs::open::ops::MOST_QUEUES;
 use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::signal::SigSet;
 use crate::process::task::Task;

@@ -7,7 +7,7 @@ use crate::base::user_ptr::UserPtr;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::eventfd::EventFd;
 use crate::fs::kinds::timerfd::{Setting, TimerFd};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::Task;
 use crate::sched::timers;

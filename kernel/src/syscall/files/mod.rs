@@ -26,7 +26,7 @@ use super::door::{flag_arguments, only};
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserStr;
 use crate::fs::OpenFile;
-use crate::fs::tree::mount::Location;
+use crate::fs::tree::inode::Location;
 use crate::fs::tree::path::{self, Last, PATH_MAX, Walked};
 use crate::fs::{DirFd, Fd, OpenFlags};
 use crate::process::task::Task;

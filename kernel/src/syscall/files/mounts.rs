@@ -4,7 +4,10 @@ use super::{AtFlags, locate, locate_here, read_path};
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserStr;
 use crate::fs::DirFd;
-use crate::fs::tree::mount::{self, Location, Mount, MountFlags, same_file};
+use crate::fs::tree::inode::{Location, Mount};
+use crate::fs::tree::mount::MountFlags;
+use crate::fs::tree::mounts;
+use crate::fs::tree::node::same_file;
 use crate::fs::tree::types;
 use crate::process::task::Task;
 use crate::syscall::door::{Argument, Registers, flag_arguments};
@@ -70,7 +73,7 @@ pub fn mount(
             from.mount.source.clone(),
             from.mount.flags(),
         );
-        return mount::attach(new, point).map(|()| 0);
+        return mounts::attach(new, point).map(|()| 0);
     }
     if flags.contains(MountFlags::MOVE) {
         return move_mount(locate_here(task, source)?, point);
@@ -93,7 +96,7 @@ pub fn mount(
         return Err(Errno::EBUSY);
     }
     let root = fs.root.clone();
-    mount::attach(Mount::new(fs, root, name, flags), point).map(|()| 0)
+    mounts::attach(Mount::new(fs, root, name, flags), point).map(|()| 0)
 }
 
 fn optional_string(string: UserStr) -> Result<Vec<u8>> {
@@ -116,7 +119,7 @@ fn remount(place: &Location, flags: MountFlags) -> Result<u64> {
 
 fn move_mount(from: Location, point: Location) -> Result<u64> {
     check_top(&from)?;
-    mount::relocate(&from.mount, point).map(|()| 0)
+    mounts::relocate(&from.mount, point).map(|()| 0)
 }
 
 /// umount2(2).
@@ -126,5 +129,5 @@ pub fn umount(task: &Task, path: UserStr, flags: UnmountFlags) -> Result<u64> {
         false => AtFlags::empty(),
     };
     let place = locate(task, DirFd::Cwd, path, follow)?;
-    mount::detach(place, flags.contains(UnmountFlags::DETACH)).map(|()| 0)
+    mounts::detach(place, flags.contains(UnmountFlags::DETACH)).map(|()| 0)
 }

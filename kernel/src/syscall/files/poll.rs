@@ -5,7 +5,7 @@ use crate::base::user_ptr::{UserPtr, UserSlice};
 use crate::fs::Fd;
 use crate::fs::OpenFile;
 use crate::fs::caller::open_files_limit;
-use crate::fs::open::file::{MOST_QUEUES, Ready};
+use crate::fs::open::ops::{MOST_QUEUES, Ready};
 use crate::process::signal::{self, SigSet};
 use crate::process::task::Task;
 use crate::sched;

@@ -7,7 +7,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
 use crate::fs::Fd;
 use crate::fs::caller::open_files_limit;
-use crate::fs::open::file::Ready;
+use crate::fs::open::ops::Ready;
 use crate::process::task::Task;
 use alloc::vec::Vec;
 

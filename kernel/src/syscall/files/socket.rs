@@ -4,9 +4,9 @@ use super::address::{self, AF_UNIX, Address};
 use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};
-use crate::fs::caller;
+use crate::fs::caller::{self, Creator};
 use crate::fs::kinds::socket::{
-    self, Creator, Directions, Endpoint, How, OptionValue, Options, Style, endpoint_of,
+    self, Directions, Endpoint, How, OptionValue, Options, Style, endpoint_of,
 };
 use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::Task;

@@ -7,8 +7,7 @@ use crate::base::user_ptr::{UserBytes, UserPtr, UserStr};
 use crate::fs::kinds::hugefile::HUGETLBFS_MAGIC;
 use crate::fs::open::io::Sink;
 use crate::fs::tree::clock::Time;
-use crate::fs::tree::inode::{FileKind, Inode};
-use crate::fs::tree::mount::Location;
+use crate::fs::tree::inode::{FileKind, Inode, Location};
 use crate::fs::tree::path::NAME_MAX;
 use crate::fs::{DirFd, Fd};
 use crate::process::task::Task;
@@ -204,7 +203,7 @@ pub fn readlinkat(
             Errno::ENOENT
         });
     }
-    let text = place.inode.link_text()?;
+    let text = place.link_text()?;
     let len = text.len().min(size);
     let into = UserBytes {
         first: into,

@@ -4,7 +4,7 @@ use super::subject::{Known, Subject};
 use crate::base::errno::{Errno, Result};
 use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
 use alloc::boxed::Box;
 use alloc::format;

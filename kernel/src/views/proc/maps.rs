@@ -6,7 +6,7 @@ use super::query;
 use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::kinds::records::{RecordFile, Records};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 use alloc::sync::Arc;
 use parts::text::Text;
 

@@ -3,10 +3,10 @@
 use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::kinds::records::{RecordFile, Records};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 use crate::fs::tree::inode::Device;
 use crate::fs::tree::mount::MountFlags;
-use crate::fs::tree::mount::{self, Mounted};
+use crate::fs::tree::mounts::{self, Mounted};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use parts::text::Text;
@@ -29,7 +29,7 @@ pub fn open_mountinfo(_: &Subject) -> Result<Arc<dyn FileOps>> {
 
 impl Records for Mounts {
     fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>> {
-        let mounted = u32::try_from(from).ok().and_then(mount::from);
+        let mounted = u32::try_from(from).ok().and_then(mounts::from);
         let Some(mounted) = mounted else {
             return Ok(None);
         };

@@ -6,7 +6,7 @@ use super::subject::Subject;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, Vma};
 use crate::fs::kinds::records::{RecordFile, Records};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 use crate::thp::spaces;
 use alloc::sync::Arc;
 use mm::addr::VirtRange;

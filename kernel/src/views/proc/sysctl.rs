@@ -9,7 +9,7 @@ use crate::fs::caller::MAX_OPEN_FILES;
 use crate::fs::kinds::pipe::MAX_CAPACITY;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::kinds::pseudo_tree::Tree;
-use crate::fs::tree::mount::MAX_MOUNTS;
+use crate::fs::tree::mounts::MAX_MOUNTS;
 use crate::process::{core_dump, shm, task};
 use crate::syscall;
 use crate::syscall::ENABLE_SOFT_OFFLINE;

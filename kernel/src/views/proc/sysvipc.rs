@@ -4,7 +4,7 @@ use crate::base::errno::Result;
 use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo_tree::Tree;
 use crate::fs::kinds::records::{RecordFile, Records};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::process::shm::{self, Segment};
 use alloc::format;

@@ -4,7 +4,7 @@ use super::observed::Observed;
 use super::subject::Subject;
 use crate::base::errno::Result;
 use crate::fs::kinds::records::{RecordFile, Records};
-use crate::fs::open::file::FileOps;
+use crate::fs::open::ops::FileOps;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::arch::{Attrs, Level};

@@ -1,8 +1,8 @@
 //! Files of one 64-bit word for each page or frame, by its number: pagemap.rst.
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::open::file::At;
 use crate::fs::open::io::Sink;
+use crate::fs::open::ops::At;
 
 /// Bytes of a word.
 pub const WORD: u64 = 8;

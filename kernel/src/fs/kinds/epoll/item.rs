@@ -1,7 +1,7 @@
 //! A watched file.
 
 use super::Epoll;
-use crate::fs::Fd;
+use crate::fs::open::fd::Fd;
 use crate::fs::open::file::OpenFile;
 use crate::sched::wait::Observer;
 use alloc::sync::{Arc, Weak};

@@ -16,9 +16,10 @@ pub use nesting::epoll_of;
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::Fd;
 use crate::fs::kinds::pseudo::Text;
-use crate::fs::open::file::{FileOps, MOST_QUEUES, OpenFile, Ready};
+use crate::fs::open::fd::Fd;
+use crate::fs::open::file::OpenFile;
+use crate::fs::open::ops::{FileOps, MOST_QUEUES, Ready};
 use crate::sched;
 use crate::sched::wait::{Observer, WaitQueue};
 use alloc::collections::VecDeque;

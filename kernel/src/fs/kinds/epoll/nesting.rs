@@ -3,7 +3,7 @@
 
 use super::Epoll;
 use crate::base::errno::{Errno, Result};
-use crate::fs::OpenFile;
+use crate::fs::open::file::OpenFile;
 use alloc::sync::Weak;
 use alloc::vec::Vec;
 use core::any::Any;

@@ -1,8 +1,9 @@
 //! Connections: listen(2), connect(2), accept(2), and pairs.
 
-use super::{Backlog, Creator, Endpoint, How, Style};
+use super::{Backlog, Endpoint, How, Style};
 use crate::base::errno::{Errno, Result};
-use crate::fs::open::file::Ready;
+use crate::fs::caller::Creator;
+use crate::fs::open::ops::Ready;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Receive buffer of a socket.
 
+use super::Name;
 use super::rights::Rights;
-use super::{Creator, Name};
 use crate::base::errno::Result;
+use crate::fs::caller::Creator;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 

@@ -18,15 +18,16 @@ pub use options::{OptionValue, Options};
 pub use rights::Rights;
 pub use transfer::{How, Outgoing, Received};
 
-use crate::base::Pid;
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::uaccess;
+use crate::fs::caller::Creator;
 use crate::fs::kinds::anonymous;
-use crate::fs::open::file::{At, FileOps, Ready};
+use crate::fs::open::file::OpenFile;
+use crate::fs::open::flags::OpenFlags;
 use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::ops::{At, FileOps, Ready};
 use crate::fs::tree::inode::{FileKind, Inode, Node};
-use crate::fs::{OpenFile, OpenFlags};
 use crate::sched;
 use crate::sched::wait::WaitQueue;
 use alloc::collections::VecDeque;
@@ -49,26 +50,6 @@ pub enum Style {
     Datagram,
     /// SOCK_SEQPACKET: messages, and an end.
     Packets,
-}
-
-/// A process as SO_PEERCRED and SCM_CREDENTIALS show it, with its effective user and group.
-#[derive(Clone, Copy)]
-pub struct Creator {
-    /// Its number.
-    pub pid: Pid,
-    /// Effective user.
-    pub uid: u32,
-    /// Effective group.
-    pub gid: u32,
-}
-
-impl Creator {
-    /// The other side of a socket that has none.
-    const NOBODY: Creator = Creator {
-        pid: 0,
-        uid: u32::MAX,
-        gid: u32::MAX,
-    };
 }
 
 /// Connections that are closed between two pauses.

@@ -12,7 +12,7 @@
 use super::endpoint_of;
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::OpenFile;
+use crate::fs::open::file::OpenFile;
 use crate::sched;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;

@@ -2,12 +2,12 @@
 
 use super::inbox::{Companions, Message, OVERHEAD};
 use super::rights::Rights;
-use super::{Creator, Endpoint, ROOM, State, Style};
+use super::{Endpoint, ROOM, State, Style};
 use crate::base::errno::{Errno, Result};
 use crate::base::room;
-use crate::fs::caller;
-use crate::fs::open::file::Ready;
+use crate::fs::caller::{self, Creator};
 use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::ops::Ready;
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
 use alloc::sync::{Arc, Weak};

@@ -30,7 +30,7 @@ pub(super) fn fault<M: Machine>(space: &AddressSpace<M>, request: Request) -> Op
     Some(result.err().unwrap_or(Resolution::Done))
 }
 
-/// Has the student do their part of [`super::resolve::resolve`], if there is one.
+/// Has the student do their part of [`Locked::resolve`], if there is one.
 #[inline(never)]
 pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -92,23 +92,8 @@ impl<'a, M: Machine> Given<'_, 'a, M> {
     }
     /// The largest order of a folio here, up to `most`.
     fn largest(&self, cursor: &Cursor<'_, M>, slot: Slot, most: Order) -> Order {
-        let space = self.locked.space;
-        let fault = Fault {
-            mm: &space.mm,
-            id: &space.id,
-            permit: space.thp_permit(),
-            va: self.va,
-            access: self.request.access,
-            tried: true,
-            most,
-            vma: self.locked.vmas.get(slot),
-            rss: &mut Rss::default(),
-        };
-        let orders = fault.orders();
-        match orders.is_empty() {
-            true => Order(0),
-            false => fault.order(cursor, orders),
-        }
+        let (space, vma) = (self.locked.space, self.locked.vmas.get(slot));
+        Fault::new(space, self.request, most, vma, &mut Rss::default()).order(cursor)
     }
     /// The tables for a page of this order.
     fn prepared(&mut self, order: Order) -> Result<(Cursor<'_, M>, Attrs), NoMemory> {

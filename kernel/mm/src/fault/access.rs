@@ -1,8 +1,7 @@
 //! Access to another address space's memory through its page tables (exec's setup, /proc/PID/mem).
 
+use super::Access;
 use super::request::Request;
-use super::resolve::resolve;
-use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::space::AddressSpace;
@@ -41,28 +40,21 @@ impl<M: Machine> AddressSpace<M> {
         len: usize,
         mut f: impl FnMut(&M::Mem, PhysAddr, Range<usize>),
     ) -> usize {
-        let (mut inner, start, mut done) = (self.lock(), request.addr, 0);
-        while done < len
-            && let Some(at) = start.checked_add(done as u64)
-        {
-            request.addr = at;
-            let pfn = match resolve(&mut inner, request) {
-                Ok(pfn) => pfn,
-                Err(Resolution::Claimed) => {
-                    drop(inner);
-                    if !self.wait_for_claim() {
-                        return done;
-                    }
-                    inner = self.lock();
-                    continue;
-                }
-                Err(_) => break,
-            };
-            let n = (PAGE_SIZE - at.page_offset()).min((len - done) as u64) as usize;
-            let page = pfn.start() + at.page_offset();
-            f(self.mm.machine().mem(), page, done..done + n);
-            done += n;
-        }
+        let (start, mut done) = (request.addr, 0);
+        // What fails ends it: the bytes before are counted.
+        let _ = self.after_claim(|| {
+            let mut inner = self.lock();
+            while done < len
+                && let Some(at) = start.checked_add(done as u64)
+            {
+                request.addr = at;
+                let page = inner.resolve(request)?.start() + at.page_offset();
+                let n = (PAGE_SIZE - at.page_offset()).min((len - done) as u64) as usize;
+                f(self.mm.machine().mem(), page, done..done + n);
+                done += n;
+            }
+            Ok(())
+        });
         done
     }
 }

@@ -14,15 +14,10 @@ use crate::thp::{Facts, Orders, PMD_ORDER};
 impl<M: Machine> Fault<'_, M> {
     /// Maps the zero page for a read; requests a folio for a write.
     pub(super) fn anon_page(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
-        let orders = self.orders();
         if self.access != Access::Write {
-            return Ok(self.zeros(cursor, orders)?);
+            return Ok(self.zeros(cursor)?);
         }
-        let order = match orders.is_empty() {
-            true => Order(0),
-            false => self.order(cursor, orders),
-        };
-        Err(Stop::Wants(order))
+        Err(Stop::Wants(self.order(cursor)))
     }
 
     /// The folio orders allowed here.
@@ -32,10 +27,20 @@ impl<M: Machine> Fault<'_, M> {
         self.vma.orders(controls, self.permit).up_to(self.most)
     }
 
-    /// The largest order that fits here. Reads no more of the table than the largest order that the
-    /// VMA has room for.
+    /// The order of a folio for the absent page.
     #[inline]
-    pub(super) fn order(&self, cursor: &Cursor<'_, M>, orders: Orders) -> Order {
+    pub(super) fn order(&self, cursor: &Cursor<'_, M>) -> Order {
+        let orders = self.orders();
+        match orders.is_empty() {
+            true => Order(0),
+            false => self.largest(cursor, orders),
+        }
+    }
+
+    /// The largest of these orders that fits here. Reads no more of the table than the largest
+    /// order that the VMA has room for.
+    #[inline]
+    fn largest(&self, cursor: &Cursor<'_, M>, orders: Orders) -> Order {
         let mut facts = Facts {
             va: self.va,
             vma: self.vma.range,
@@ -56,10 +61,10 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     /// Maps the huge zero page where such a folio would be allowed and fits, else the small one.
-    fn zeros(&self, cursor: &mut Cursor<'_, M>, orders: Orders) -> Result<Pfn, OutOfMemory> {
+    fn zeros(&self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, OutOfMemory> {
         let attrs = self.attrs();
         let whole = block(self.va, PMD_ORDER);
-        let fits = orders.contains(PMD_ORDER)
+        let fits = self.orders().contains(PMD_ORDER)
             && self.vma.range.covers(&whole)
             && cursor.pmd_is_empty()
             && self.mm.thp().controls.use_zero_page();

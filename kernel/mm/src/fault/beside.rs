@@ -19,7 +19,7 @@ use super::Access;
 use super::cow::reuse_single;
 use super::fresh::{fill, zeroed};
 use super::keys::may_try;
-use super::request::{Fault, Stop, attrs};
+use super::request::{Fault, Request, Stop, attrs};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr};
 use crate::arch::{Level, Machine};
 use crate::folio::Folio;
@@ -34,6 +34,13 @@ use crate::vma::Vma;
 /// The largest order of a folio in a PTE table.
 const BELOW_PMD: Order = Order(PMD_ORDER.0 - 1);
 
+/// A fault beside those of other CPUs, in a VMA in which it changes no more than entries.
+pub(super) struct Beside<'r, M: Machine> {
+    pub reading: &'r Reading<'r, M>,
+    pub vma: &'r Vma<M>,
+    pub request: Request,
+}
+
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault beside those of other CPUs; `false`: it is to take the space's lock.
     #[inline(never)]
@@ -46,78 +53,59 @@ impl<M: Machine> AddressSpace<M> {
 impl<M: Machine> Reading<'_, M> {
     /// [`AddressSpace::fault_beside`].
     pub(super) fn fault(&self, addr: VirtAddr, access: Access) -> bool {
+        let (mm, request) = (&*self.space.mm, Request::tried(addr, access));
         let Some(vma) = self.find(addr) else {
             return false;
         };
         let first = access == Access::Write && !vma.has_anon;
-        if first || !vma.changes_only_entries() || !may_try(&self.space.mm, vma, access) {
+        if first || !vma.changes_only_entries() || !may_try(mm, vma, &request) {
             return false;
         }
-        let va = addr.align_down(PAGE_SIZE);
+        let fault = Beside {
+            reading: self,
+            vma,
+            request,
+        };
         let mut tables = self.table.as_reader();
-        let cursor = Cursor::new(&self.space.mm, &mut tables, va);
-        let resolved = self.fault_at(vma, access, cursor);
+        let mut cursor = Cursor::new(mm, &mut tables, addr.align_down(PAGE_SIZE));
+        let at_pmd = match cursor.pmd_is_empty() {
+            true => fault.at_empty_pmd(&mut cursor),
+            false => None,
+        };
+        let resolved = at_pmd.unwrap_or_else(|| fault.map_in_table(&mut cursor));
         self.add_tables(&tables);
         resolved
     }
+}
 
-    /// Resolves a fault; `false`: it is to take the space's lock.
-    fn fault_at(&self, vma: &Vma<M>, access: Access, mut cursor: Cursor<'_, M>) -> bool {
-        if cursor.pmd_is_empty()
-            && let Some(resolved) = self.at_empty_pmd(vma, access, &mut cursor)
-        {
-            return resolved;
-        }
-        self.map_in_table(vma, access, &mut cursor)
-    }
-
-    pub(super) fn state<'f>(
-        &'f self,
-        vma: &'f Vma<M>,
-        access: Access,
-        cursor: &Cursor<'_, M>,
-        rss: &'f mut Rss,
-    ) -> Fault<'f, M> {
-        Fault {
-            mm: &self.space.mm,
-            id: &self.space.id,
-            permit: self.space.thp_permit(),
-            va: cursor.va(),
-            access,
-            tried: true,
-            most: PMD_ORDER,
-            vma,
-            rss,
-        }
+impl<M: Machine> Beside<'_, M> {
+    /// Its state, for folios of order `most` at most.
+    pub(super) fn state<'f>(&'f self, most: Order, rss: &'f mut Rss) -> Fault<'f, M> {
+        Fault::new(self.reading.space, self.request, most, self.vma, rss)
     }
 
     /// The same for entries of the PTE table that the cursor is at. Others may empty it at any
     /// time, and it stays.
-    fn in_table<'f>(
-        &'f self,
-        vma: &'f Vma<M>,
-        access: Access,
-        cursor: &Cursor<'_, M>,
-        rss: &'f mut Rss,
-    ) -> Fault<'f, M> {
-        let mut fault = self.state(vma, access, cursor, rss);
-        if !mutant::on(Mutant::LeafBeside) {
-            fault.most = BELOW_PMD;
-        }
-        fault
+    fn in_table<'f>(&'f self, rss: &'f mut Rss) -> Fault<'f, M> {
+        let most = match mutant::on(Mutant::LeafBeside) {
+            true => PMD_ORDER,
+            false => BELOW_PMD,
+        };
+        self.state(most, rss)
     }
 
-    /// Resolves a fault by entries of the PTE table that the cursor is at.
-    fn map_in_table(&self, vma: &Vma<M>, access: Access, cursor: &mut Cursor<'_, M>) -> bool {
+    /// Resolves it by entries of the PTE table that the cursor is at.
+    fn map_in_table(&self, cursor: &mut Cursor<'_, M>) -> bool {
         if !cursor.is_at_pte() {
             return false;
         }
-        let (mm, id) = (&*self.space.mm, &self.space.id);
+        let (mm, access) = (cursor.mm(), self.request.access);
+        let id = &self.reading.space.id;
         // What is read with the table open holds if nobody else had it locked since.
         let mut turn = cursor.turn();
         let mut next = match access == Access::Write && cursor.is_absent() {
-            true => Ok(self.order(vma, cursor)),
-            false => self.attempt(vma, access, cursor, &mut turn),
+            true => Ok(self.in_table(&mut Rss::default()).order(cursor)),
+            false => self.attempt(cursor, &mut turn),
         };
         let mut kept: Option<(Order, Folio)> = None;
         let resolved = loop {
@@ -136,53 +124,36 @@ impl<M: Machine> Reading<'_, M> {
             let same = table.as_ref().is_some_and(|table| table.is_turn(turn));
             if same || is_still_absent(cursor, order) || mutant::on(Mutant::InstallBeside) {
                 let (_, folio) = kept.take().expect("it was made above");
-                fill(cursor, folio, order, attrs(vma, access), id);
-                self.add_anon(order.pages());
+                fill(cursor, folio, order, attrs(self.vma, access), id);
+                self.reading.add_anon(order.pages());
                 return true;
             }
             drop(table);
             mm.count(Event::FaultRetry, 1);
-            next = self.attempt(vma, access, cursor, &mut turn);
+            next = self.attempt(cursor, &mut turn);
         };
         discard(mm, kept);
         resolved
     }
 
-    /// Resolves a fault with the table locked as far as that needs no folio: `Err`, and whether it
-    /// did. Else the order of the folio that is needed, and the table's next turn.
-    fn attempt(
-        &self,
-        vma: &Vma<M>,
-        access: Access,
-        cursor: &mut Cursor<'_, M>,
-        next: &mut u64,
-    ) -> Result<Order, bool> {
+    /// Resolves it with the table locked as far as that needs no folio: `Err`, and whether it did.
+    /// Else the order of the folio that is needed, and the table's next turn.
+    fn attempt(&self, cursor: &mut Cursor<'_, M>, next: &mut u64) -> Result<Order, bool> {
         let _table = cursor.lock_table(Level::Pte);
         *next = cursor.turn() + 1;
-        if access == Access::Write && reuse_single(cursor, &self.space.id).is_some() {
+        let id = &self.reading.space.id;
+        if self.request.access == Access::Write && reuse_single(cursor, id).is_some() {
             return Err(true);
         }
         let mut rss = Rss::default();
-        match self.in_table(vma, access, cursor, &mut rss).at(cursor) {
+        match self.in_table(&mut rss).at(cursor) {
             Ok(_) => {
-                self.add_anon(rss.anon);
+                self.reading.add_anon(rss.anon);
                 Err(true)
             }
             // With the space's lock smaller folios are tried, and failures are told.
             Err(Stop::Failed(_)) => Err(false),
             Err(Stop::Wants(order)) => Ok(order),
-        }
-    }
-
-    /// The order of a folio for the absent page.
-    #[inline]
-    fn order(&self, vma: &Vma<M>, cursor: &Cursor<'_, M>) -> Order {
-        let mut rss = Rss::default();
-        let fault = self.in_table(vma, Access::Write, cursor, &mut rss);
-        let orders = fault.orders();
-        match orders.is_empty() {
-            true => Order(0),
-            false => fault.order(cursor, orders),
         }
     }
 }

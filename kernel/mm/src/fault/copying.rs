@@ -27,7 +27,9 @@ use arrayvec::ArrayVec;
 const PLENTY: u64 = 64;
 /// The largest block whose pages are copied one by one in one fault: as much as 64 kB.
 const RUN: Order = Order(4);
-const RUN_PAGES: usize = RUN.pages() as usize;
+pub(super) const RUN_PAGES: usize = RUN.pages() as usize;
+/// Copies of pages that follow each other.
+pub(super) type Copies = ArrayVec<Folio, RUN_PAGES>;
 
 impl<M: Machine> Fault<'_, M> {
     /// Replaces the page by a private copy; the old one is freed after the flush.
@@ -133,38 +135,21 @@ impl<M: Machine> Fault<'_, M> {
         });
         cursor.move_in_table(here);
         let (range, copies) = found?;
-        let pages = pages_of(range);
-        let mut gather = Gather::new(self.mm, self.id);
-        for va in pages.clone() {
-            cursor.move_in_table(va);
-            cursor.edit(&mut gather).take();
-        }
-        break_first(&mut gather);
-        let (attrs, beside, mut written) = (self.attrs(), self.attrs_beside(), None);
-        for (va, folio) in pages.zip(copies) {
-            cursor.move_in_table(va);
-            let attrs = if va == here {
-                written = Some(folio.pfn());
-                attrs
-            } else {
-                beside
-            };
-            cursor.install_anon(folio, attrs, &self.id.owner);
-        }
+        let written = copies[((here - range.start) / PAGE_SIZE) as usize].pfn();
+        let (attrs, beside) = (self.attrs(), self.attrs_beside());
+        self.replace(cursor, range, copies, |va| match va == here {
+            true => attrs,
+            false => beside,
+        });
         cursor.move_in_table(here);
-        gather.finish();
         self.mm.count(Event::CowCopied, 1);
         self.mm.count(Event::CowAround, range.pages() - 1);
-        written
+        Some(written)
     }
 
     /// Copies of the pages of the block around the page; `None` if one of them may not be copied
     /// unasked, or there is not enough memory.
-    fn copies(
-        &self,
-        cursor: &mut Cursor<'_, M>,
-        order: Order,
-    ) -> Option<ArrayVec<Folio, RUN_PAGES>> {
+    fn copies(&self, cursor: &mut Cursor<'_, M>, order: Order) -> Option<Copies> {
         let mut from = ArrayVec::<Pfn, RUN_PAGES>::new();
         for va in pages_of(block(self.va, order)) {
             cursor.move_in_table(va);
@@ -173,17 +158,13 @@ impl<M: Machine> Fault<'_, M> {
         if !self.is_plenty(order) {
             return None;
         }
-        let mut copies = ArrayVec::new();
+        let mut copies = Copies::new();
         for page in from {
-            match Folio::copy_of(self.mm, page) {
-                Ok(folio) => copies.push(folio),
-                Err(OutOfMemory) => {
-                    copies
-                        .into_iter()
-                        .for_each(|folio: Folio| folio.free(self.mm));
-                    return None;
-                }
-            }
+            let Ok(folio) = Folio::copy_of(self.mm, page) else {
+                copies.into_iter().for_each(|folio| folio.free(self.mm));
+                return None;
+            };
+            copies.push(folio);
         }
         Some(copies)
     }
@@ -244,12 +225,34 @@ impl<M: Machine> Fault<'_, M> {
         Ok(pfn)
     }
 
+    /// Replaces the first pages of `range`, in the cursor's table, by these copies, which get the
+    /// attributes that `attrs` says by address: one flush for all.
+    pub(super) fn replace(
+        &self,
+        cursor: &mut Cursor<'_, M>,
+        range: VirtRange,
+        copies: Copies,
+        attrs: impl Fn(VirtAddr) -> Attrs,
+    ) {
+        let mut gather = Gather::new(self.mm, self.id);
+        for va in pages_of(range).take(copies.len()) {
+            cursor.move_in_table(va);
+            cursor.edit(&mut gather).take();
+        }
+        break_first(&mut gather);
+        for (va, folio) in pages_of(range).zip(copies) {
+            cursor.move_in_table(va);
+            cursor.install_anon(folio, attrs(va), &self.id.owner);
+        }
+        gather.finish();
+    }
+
     fn is_huge_zero(&self, leaf: &Leaf) -> bool {
         self.mm.frames().head(leaf.pfn) == self.mm.huge_zero_page()
     }
 }
 
-fn pages_of(range: VirtRange) -> impl Iterator<Item = VirtAddr> + Clone {
+pub(super) fn pages_of(range: VirtRange) -> impl Iterator<Item = VirtAddr> {
     let pages = range.start.0..range.end.0;
     pages.step_by(PAGE_SIZE as usize).map(VirtAddr)
 }
@@ -257,7 +260,7 @@ fn pages_of(range: VirtRange) -> impl Iterator<Item = VirtAddr> + Clone {
 /// Flushes before a new frame comes: with the old one in its TLB, another CPU would not see what is
 /// written to the new one. On arm64 also break-before-make.
 #[inline(always)]
-pub(super) fn break_first<M: Machine>(gather: &mut Gather<'_, M>) {
+fn break_first<M: Machine>(gather: &mut Gather<'_, M>) {
     if !mutant::on(Mutant::CopyWithoutFlush) {
         gather.flush();
     }

@@ -27,100 +27,129 @@ enum Miss {
     Disturbed(Folio),
 }
 
-/// Allocates the folio and maps it. Retries from the entries if the lock was taken meanwhile, and
-/// with a lower order when out of memory.
-#[inline(never)]
-pub(super) fn supply<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    wants: Wants,
-) -> Result<Pfn, Resolution> {
-    once(locked, request, &wants, None).or_else(|miss| retry(locked, request, wants.order, miss))
-}
+impl<M: Machine> Locked<'_, M> {
+    /// Allocates the folio and maps it. Retries from the entries if the lock was taken meanwhile,
+    /// and with a lower order when out of memory.
+    #[inline(never)]
+    pub(super) fn supply(&mut self, request: Request, wants: Wants) -> Result<Pfn, Resolution> {
+        self.once(request, &wants, None)
+            .or_else(|miss| self.retry(request, wants.order, miss))
+    }
 
-/// Fast path: [`supply`] with order 0 inlined as a constant.
-#[inline(always)]
-pub(super) fn supply_here<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    wants: Wants,
-) -> Result<Pfn, Resolution> {
-    let result = match wants.order {
-        Order(0) => {
-            let order = Order(0);
-            once_here(locked, request, &Wants { order, ..wants }, None)
-        }
-        _ => once(locked, request, &wants, None),
-    };
-    result.or_else(|miss| retry(locked, request, wants.order, miss))
-}
+    /// Fast path: [`Self::supply`] with order 0 inlined as a constant.
+    #[inline(always)]
+    pub(super) fn supply_here(
+        &mut self,
+        request: Request,
+        wants: Wants,
+    ) -> Result<Pfn, Resolution> {
+        let result = match wants.order {
+            Order(0) => {
+                let order = Order(0);
+                self.once_here(request, &Wants { order, ..wants }, None)
+            }
+            _ => self.once(request, &wants, None),
+        };
+        result.or_else(|miss| self.retry(request, wants.order, miss))
+    }
 
-/// Retries the fault after a miss with a folio of `order`, until it is resolved.
-#[cold]
-fn retry<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    mut order: Order,
-    mut miss: Miss,
-) -> Result<Pfn, Resolution> {
-    let (mm, mut most) = (locked.mm(), PMD_ORDER);
-    loop {
-        let kept = match miss {
-            Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
-            Miss::Refused => {
-                mm.count_folios(order, Stat::AnonFaultFallback, 1);
-                most = Order(order.0 - 1);
-                None
+    /// Retries the fault after a miss with a folio of `order`, until it is resolved.
+    #[cold]
+    fn retry(
+        &mut self,
+        request: Request,
+        mut order: Order,
+        mut miss: Miss,
+    ) -> Result<Pfn, Resolution> {
+        let (mm, mut most) = (self.mm(), PMD_ORDER);
+        loop {
+            let kept = match miss {
+                Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
+                Miss::Refused => {
+                    mm.count_folios(order, Stat::AnonFaultFallback, 1);
+                    most = Order(order.0 - 1);
+                    None
+                }
+                Miss::Disturbed(folio) => {
+                    mm.count(Event::FaultRetry, 1);
+                    Some(folio)
+                }
+            };
+            // The lock may have been released, and marks made.
+            let attempt = self.attempt_past_marks(request, most);
+            let wanted = matches!(&attempt, Ok(Attempt::Wants(wants)) if wants.order == order);
+            let (kept, spare) = if wanted { (kept, None) } else { (None, kept) };
+            spare.into_iter().for_each(|folio| folio.free(mm));
+            let wants = match attempt? {
+                Attempt::Mapped(pfn) => return Ok(pfn),
+                Attempt::Wants(wants) => wants,
+            };
+            match self.once(request, &wants, kept) {
+                Ok(pfn) => return Ok(pfn),
+                Err(why) => (order, miss) = (wants.order, why),
             }
-            Miss::Disturbed(folio) => {
-                mm.count(Event::FaultRetry, 1);
-                Some(folio)
-            }
-        };
-        // The lock may have been released, and marks made.
-        let attempt = locked.attempt_past_marks(request, most);
-        let wanted = matches!(&attempt, Ok(Attempt::Wants(wants)) if wants.order == order);
-        let (kept, spare) = if wanted { (kept, None) } else { (None, kept) };
-        spare.into_iter().for_each(|folio| folio.free(mm));
-        let wants = match attempt? {
-            Attempt::Mapped(pfn) => return Ok(pfn),
-            Attempt::Wants(wants) => wants,
-        };
-        match once(locked, request, &wants, kept) {
-            Ok(pfn) => return Ok(pfn),
-            Err(why) => (order, miss) = (wants.order, why),
         }
     }
-}
 
-/// Allocates the folio, unless `kept` is one, and maps it.
-#[inline(never)]
-fn once<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    wants: &Wants,
-    kept: Option<Folio>,
-) -> Result<Pfn, Miss> {
-    once_here(locked, request, wants, kept)
-}
-
-/// [`once`], in line in the fault's first attempt, which saves it a call.
-#[inline(always)]
-fn once_here<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    wants: &Wants,
-    kept: Option<Folio>,
-) -> Result<Pfn, Miss> {
-    let (folio, undisturbed) = match kept {
-        Some(folio) => (Ok(folio), true),
-        None => locked.open(|mm| zeroed(mm, wants.order)),
-    };
-    let folio = folio.map_err(|OutOfMemory| Miss::Refused)?;
-    if !undisturbed && !mutant::on(Mutant::InstallWithoutLooking) {
-        return Err(Miss::Disturbed(folio));
+    /// Allocates the folio, unless `kept` is one, and maps it.
+    #[inline(never)]
+    fn once(&mut self, request: Request, wants: &Wants, kept: Option<Folio>) -> Result<Pfn, Miss> {
+        self.once_here(request, wants, kept)
     }
-    install(locked, request, wants, folio).map_err(|OutOfMemory| Miss::Refused)
+
+    #[inline(always)]
+    fn once_here(
+        &mut self,
+        request: Request,
+        wants: &Wants,
+        kept: Option<Folio>,
+    ) -> Result<Pfn, Miss> {
+        let (folio, undisturbed) = match kept {
+            Some(folio) => (Ok(folio), true),
+            None => self.open(|mm| zeroed(mm, wants.order)),
+        };
+        let folio = folio.map_err(|OutOfMemory| Miss::Refused)?;
+        if !undisturbed && !mutant::on(Mutant::InstallWithoutLooking) {
+            return Err(Miss::Disturbed(folio));
+        }
+        self.install(request, wants, folio)
+            .map_err(|OutOfMemory| Miss::Refused)
+    }
+
+    /// Maps the whole folio around the page; returns the page's frame. Out of memory for tables:
+    /// frees the folio.
+    #[inline(always)]
+    fn install(
+        &mut self,
+        request: Request,
+        wants: &Wants,
+        folio: Folio,
+    ) -> Result<Pfn, OutOfMemory> {
+        let space = self.space;
+        let Inner {
+            vmas, table, rss, ..
+        } = &mut **self;
+        let (order, vma) = (wants.order, vmas.get(wants.slot));
+        let mut cursor = Cursor::at(&space.mm, table, wants.spot);
+        let level = match order {
+            PMD_ORDER => Level::Pmd,
+            _ => Level::Pte,
+        };
+        if let Err(error) = cursor.prepare(level) {
+            folio.free(&space.mm);
+            return Err(error);
+        }
+        rss.add_anon(order.pages());
+        let attrs = attrs(vma, request.access);
+        if order == PMD_ORDER {
+            // What blocks a PMD leaf: the huge zero page, or an empty table.
+            gathered(&space.mm, &space.id, |gather| match cursor.leaf() {
+                Some(_) => cursor.edit(gather).take_huge(),
+                None => cursor.edit(gather).remove_empty_table(),
+            });
+        }
+        Ok(fill(&mut cursor, folio, order, attrs, &space.id))
+    }
 }
 
 /// A zeroed folio. In line: the order is mostly a constant of the caller.
@@ -130,41 +159,6 @@ pub(super) fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutO
         Order(0) => Folio::anon(mm),
         order => Folio::large(mm, order),
     }
-}
-
-/// Maps the whole folio around the page; returns the page's frame. Out of memory for tables: frees
-/// the folio.
-#[inline(always)]
-fn install<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    wants: &Wants,
-    folio: Folio,
-) -> Result<Pfn, OutOfMemory> {
-    let space = locked.space;
-    let Inner {
-        vmas, table, rss, ..
-    } = &mut **locked;
-    let (order, vma) = (wants.order, vmas.get(wants.slot));
-    let mut cursor = Cursor::at(&space.mm, table, wants.spot);
-    let level = match order {
-        PMD_ORDER => Level::Pmd,
-        _ => Level::Pte,
-    };
-    if let Err(error) = cursor.prepare(level) {
-        folio.free(&space.mm);
-        return Err(error);
-    }
-    rss.add_anon(order.pages());
-    let attrs = attrs(vma, request.access);
-    if order == PMD_ORDER {
-        // What blocks a PMD leaf: the huge zero page, or an empty table.
-        gathered(&space.mm, &space.id, |gather| match cursor.leaf() {
-            Some(_) => cursor.edit(gather).take_huge(),
-            None => cursor.edit(gather).remove_empty_table(),
-        });
-    }
-    Ok(fill(&mut cursor, folio, order, attrs, &space.id))
 }
 
 /// Maps the fresh folio at the absent entries around the page; returns the page's frame.

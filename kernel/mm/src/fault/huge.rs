@@ -6,6 +6,7 @@ use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Machine, PhysMem};
 use crate::folio::Folio;
+use crate::frame::Kind;
 use crate::hugetlb::level_of;
 use crate::manager::OutOfMemory;
 use crate::object::{Below, Object};
@@ -25,7 +26,7 @@ pub(super) enum Filled {
 }
 
 impl Filled {
-    fn attrs(self, attrs: Attrs) -> Attrs {
+    pub(super) fn attrs(self, attrs: Attrs) -> Attrs {
         match self {
             Filled::Freely => attrs,
             Filled::Protected => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
@@ -54,14 +55,11 @@ impl<M: Machine> Fault<'_, M> {
                 Below::Page(page) if self.access != Access::Write => page,
                 below => {
                     let page = self.huge_private(&object, index, below, cursor.root())?;
-                    return Ok(self.install_huge(cursor, page, filled));
+                    return Ok(self.install_huge(cursor, page, Kind::Anon, filled));
                 }
             },
         };
-        gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_huge(order));
-        cursor.install_huge_object(page.into_pfn(), filled.attrs(self.attrs()));
-        self.rss.add(self.vma, 0, order.pages());
-        Ok(self.page_of_leaf(cursor))
+        Ok(self.install_huge(cursor, page, Kind::Object, filled))
     }
 
     /// Copies a private huge page that is mapped without WRITE, and not exclusive. Without one
@@ -123,16 +121,26 @@ impl<M: Machine> Fault<'_, M> {
         self.mm.machine().mem().copy(from, page.pfn(), order);
     }
 
-    fn install_huge(self, cursor: &mut Cursor<'_, M>, page: Folio, filled: Filled) -> Pfn {
-        let attrs = self.attrs();
-        let attrs = match self.access {
-            Access::Write => attrs,
-            // The first write decides between copy and reuse.
-            _ => attrs - Attrs::WRITE,
-        };
+    /// Maps a huge page, the object's or a private one, where there is none.
+    fn install_huge(
+        self,
+        cursor: &mut Cursor<'_, M>,
+        page: Folio,
+        kind: Kind,
+        filled: Filled,
+    ) -> Pfn {
+        let mut attrs = filled.attrs(self.attrs());
         let order = self.vma.huge_order().unwrap_or_default();
         gathered(self.mm, self.id, |g| cursor.edit(g).clear_for_huge(order));
-        cursor.install_huge(page, filled.attrs(attrs), &self.id.owner);
+        if kind == Kind::Object {
+            cursor.install_huge_object(page.into_pfn(), attrs);
+        } else {
+            if self.access != Access::Write {
+                // The first write decides between copy and reuse.
+                attrs -= Attrs::WRITE;
+            }
+            cursor.install_huge(page, attrs, &self.id.owner);
+        }
         self.rss.add(self.vma, 0, order.pages());
         self.page_of_leaf(cursor)
     }

@@ -7,9 +7,7 @@
 //! - A device's pin is long-term: the process and the device keep sharing the page, which
 //!   `manager::long_term` records.
 
-use super::keys::check_key;
 use super::request::Request;
-use super::resolve::resolve;
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
@@ -80,8 +78,8 @@ impl<M: Machine> AddressSpace<M> {
 
     fn pin_lasting_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
-        check_key(&inner, addr, Access::Write)?;
-        let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
+        inner.check_key(addr, Access::Write)?;
+        let pfn = inner.resolve(Request::new(addr, Access::Write))?;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
             // All mappings of an object's page are coherent.
@@ -114,8 +112,8 @@ impl<M: Machine> Locked<'_, M> {
         loop {
             self.edit(|edit| edit.unshare(page, Reserve::User))?;
             let turn = self.turn();
-            check_key(self, addr, Access::Read)?;
-            let pfn = resolve(self, Request::new(addr, Access::Read))?;
+            self.check_key(addr, Access::Read)?;
+            let pfn = self.resolve(Request::new(addr, Access::Read))?;
             // A fork may have shared the table while the lock was released.
             if self.turn() == turn {
                 return Ok(pfn);

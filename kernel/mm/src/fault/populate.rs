@@ -2,12 +2,11 @@
 
 use super::keys::refused_by_key;
 use super::request::{Request, allowed};
-use super::resolve::resolve;
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::space::AddressSpace;
-use crate::table::{Budget, Cursor};
+use crate::table::{Budget, Cursor, Leaf};
 use crate::vma::{Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -62,20 +61,11 @@ impl<M: Machine> AddressSpace<M> {
             && budget.take(PAGE)
         {
             let end = vma.range.end.min(range.end);
-            match look(&self.mm, &mut tables, at, wanted) {
-                Found::Ready(next) => {
-                    at = next.min(end);
-                    continue;
-                }
-                Found::Less => {
-                    let copied = reading.copy_ahead(vma, at, end);
-                    budget.take(COPIED * copied.max(1) as u32);
-                    if copied > 0 {
-                        at += copied * PAGE_SIZE;
-                        continue;
-                    }
-                }
-                Found::Nothing => {}
+            let leaf = Cursor::new(&self.mm, &mut tables, at).leaf();
+            let copy = || reading.copy_ahead(vma, at, end);
+            if let Some(next) = without_fault(leaf, wanted, at, &mut budget, copy) {
+                at = next.min(end);
+                continue;
             }
             let before = reading.anon();
             if !reading.fault(at, wanted) {
@@ -117,24 +107,15 @@ impl<M: Machine> AddressSpace<M> {
                 if !budget.take(PAGE) {
                     return Ok(at);
                 }
-                match look(&self.mm, &mut inner.table, at, wanted) {
-                    Found::Ready(next) => {
-                        // A large leaf may cross the end of the range.
-                        at = next.min(end);
-                        continue;
-                    }
-                    Found::Less => {
-                        let copied = inner.copy_ahead(at, end);
-                        budget.take(COPIED * copied.max(1) as u32);
-                        if copied > 0 {
-                            at += copied * PAGE_SIZE;
-                            continue;
-                        }
-                    }
-                    Found::Nothing => {}
+                let leaf = Cursor::new(&self.mm, &mut inner.table, at).leaf();
+                let copy = || inner.copy_ahead(at, end);
+                if let Some(next) = without_fault(leaf, wanted, at, &mut budget, copy) {
+                    // A large leaf may cross the end of the range.
+                    at = next.min(end);
+                    continue;
                 }
                 let before = inner.rss.total();
-                resolve(&mut inner, Request::new(at, wanted))?;
+                inner.resolve(Request::new(at, wanted))?;
                 // Large folios are cleared, or copied, as a whole.
                 budget.take(inner.rss.total().saturating_sub(before) as u32 * CLEARED);
                 at += PAGE_SIZE;
@@ -180,28 +161,22 @@ pub(crate) fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
     }
 }
 
-/// What a page has of an access before populate.
-enum Found {
-    /// It is allowed, up to here: the end of the leaf.
-    Ready(VirtAddr),
-    /// A leaf that does not allow it; where that is a write, the page may be copied.
-    Less,
-    /// No leaf.
-    Nothing,
-}
-
-fn look<M: Machine>(
-    mm: &crate::manager::Mm<M>,
-    table: &mut crate::table::PageTable,
-    va: VirtAddr,
+/// Where the rest begins behind the page at `at` and this leaf, if that needs no fault: the access
+/// is allowed, up to the end of the leaf, or `copy` copies pages from there on, and returns how
+/// many.
+fn without_fault(
+    leaf: Option<Leaf>,
     access: Access,
-) -> Found {
-    let Some(leaf) = Cursor::new(mm, table, va).leaf() else {
-        return Found::Nothing;
-    };
-    let ready = access != Access::Write || leaf.attrs.contains(Attrs::WRITE);
-    match ready && !leaf.attrs.contains(Attrs::MARKER) {
-        true => Found::Ready(va.align_down(leaf.level.bytes()) + leaf.level.bytes()),
-        false => Found::Less,
+    at: VirtAddr,
+    budget: &mut Budget,
+    copy: impl FnOnce() -> u64,
+) -> Option<VirtAddr> {
+    let leaf = leaf?;
+    let allows = access != Access::Write || leaf.attrs.contains(Attrs::WRITE);
+    if allows && !leaf.attrs.contains(Attrs::MARKER) {
+        return Some(at.align_down(leaf.level.bytes()) + leaf.level.bytes());
     }
+    let copied = copy();
+    budget.take(COPIED * copied.max(1) as u32);
+    (copied > 0).then(|| at + copied * PAGE_SIZE)
 }

@@ -2,11 +2,11 @@
 //! the rules of VMAs about accesses and entries.
 
 use super::{Access, Resolution};
-use crate::addr::{Order, Pfn, VirtAddr};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Machine};
 use crate::manager::{Mm, SpaceId};
 use crate::object::Object;
-use crate::space::Rss;
+use crate::space::{AddressSpace, Rss};
 use crate::table::Spot;
 use crate::thp::Permit;
 use crate::vma::{Prot, Slot, Vma};
@@ -26,6 +26,7 @@ pub(super) struct Request {
 
 impl Request {
     /// A request of the kernel, which has not tried the access.
+    #[inline]
     pub fn new(addr: VirtAddr, access: Access) -> Self {
         Request {
             addr,
@@ -33,6 +34,14 @@ impl Request {
             tried: false,
             force: false,
             unmarked: false,
+        }
+    }
+    /// A request of the running thread, which has tried the access.
+    #[inline]
+    pub fn tried(addr: VirtAddr, access: Access) -> Self {
+        Request {
+            tried: true,
+            ..Request::new(addr, access)
         }
     }
 }
@@ -77,7 +86,28 @@ pub(super) enum Reach {
     Folio,
 }
 
-impl<M: Machine> Fault<'_, M> {
+impl<'a, M: Machine> Fault<'a, M> {
+    /// The state of a fault in this VMA, by folios of order `most` at most.
+    #[inline]
+    pub(super) fn new(
+        space: &'a AddressSpace<M>,
+        request: Request,
+        most: Order,
+        vma: &'a Vma<M>,
+        rss: &'a mut Rss,
+    ) -> Self {
+        Fault {
+            mm: &space.mm,
+            id: &space.id,
+            permit: space.thp_permit(),
+            va: request.addr.align_down(PAGE_SIZE),
+            access: request.access,
+            tried: request.tried,
+            most,
+            vma,
+            rss,
+        }
+    }
     /// Attributes of a fresh entry for this access.
     pub(super) fn attrs(&self) -> Attrs {
         attrs(self.vma, self.access)

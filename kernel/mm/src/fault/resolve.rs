@@ -1,9 +1,8 @@
 //! The page fault path: VMA, permission, entry, page.
 
 use super::cow::reuse_single;
-use super::fresh::{supply, supply_here};
-use super::keys::refused_if_there;
-use super::request::{Attempt, Fault, Reach, Request, Stop, Wants, allowed};
+use super::keys::may_try;
+use super::request::{Attempt, Fault, Reach, Request, Stop, Wants};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
@@ -18,20 +17,15 @@ impl<M: Machine> AddressSpace<M> {
     /// claim.
     pub fn fault(&self, addr: VirtAddr, access: Access) -> Resolution {
         self.mm.count(Event::Fault, 1);
-        let request = Request {
-            addr,
-            access,
-            tried: true,
-            force: false,
-            unmarked: false,
-        };
         if self.is_shared() && self.fault_beside(addr, access) {
             return Resolution::Done;
         }
+        // Not before: handed to that call it would be in memory, and its fields no constants.
+        let request = Request::tried(addr, access);
         let mut locked = self.lock();
-        let result = match attempt_here(&mut locked, request, PMD_ORDER) {
+        let result = match locked.attempt_here(request, PMD_ORDER) {
             Ok(Attempt::Mapped(_)) => return Resolution::Done,
-            Ok(Attempt::Wants(wants)) => supply_here(&mut locked, request, wants),
+            Ok(Attempt::Wants(wants)) => locked.supply_here(request, wants),
             Err(why) => {
                 drop(locked);
                 return self.fault_past_marks(addr, access, why);
@@ -42,98 +36,95 @@ impl<M: Machine> AddressSpace<M> {
             Err(why) => why,
         }
     }
+
+    /// [`AddressSpace::fault`] again, if the VMA's marks were why it failed.
+    #[cold]
+    #[inline(never)]
+    fn fault_past_marks(&self, addr: VirtAddr, access: Access, why: Resolution) -> Resolution {
+        let why = match why {
+            Resolution::Asks => self.lock().resolve(Request::tried(addr, access)).err(),
+            why => Some(why),
+        };
+        why.unwrap_or(Resolution::Done)
+    }
 }
 
-/// Makes an access possible and returns the page's frame. The lock may be released meanwhile
-/// ([`Locked::turn`]), and is held at the end.
-pub(super) fn resolve<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-) -> Result<Pfn, Resolution> {
-    match attempt(locked, request, PMD_ORDER) {
-        Ok(Attempt::Mapped(pfn)) => Ok(pfn),
-        Ok(Attempt::Wants(wants)) => supply(locked, request, wants),
-        Err(why) => locked.past_marks(request, why),
+impl<M: Machine> Locked<'_, M> {
+    /// Makes an access possible and returns the page's frame. The lock may be released meanwhile
+    /// ([`Locked::turn`]), and is held at the end.
+    pub(super) fn resolve(&mut self, request: Request) -> Result<Pfn, Resolution> {
+        match self.attempt_past_marks(request, PMD_ORDER)? {
+            Attempt::Mapped(pfn) => Ok(pfn),
+            Attempt::Wants(wants) => self.supply(request, wants),
+        }
     }
-}
 
-/// Resolves a fault as far as possible without a fresh folio, of order `most` at most. Fails with
-/// [`Resolution::Asks`] where the VMA's marks come first.
-#[inline(never)]
-pub(super) fn attempt<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    most: Order,
-) -> Result<Attempt, Resolution> {
-    attempt_here(locked, request, most)
-}
+    /// [`Self::attempt`], after what the VMA's marks ask for.
+    #[inline]
+    pub(super) fn attempt_past_marks(
+        &mut self,
+        request: Request,
+        most: Order,
+    ) -> Result<Attempt, Resolution> {
+        match self.attempt(request, most) {
+            Err(Resolution::Asks) => self.past_marks(request, most),
+            result => result,
+        }
+    }
 
-/// [`attempt`], in line in the entry of a fault, which saves the request's way through memory.
-#[inline(always)]
-fn attempt_here<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    most: Order,
-) -> Result<Attempt, Resolution> {
-    let Request {
-        addr,
-        access,
-        tried,
-        force,
-        unmarked,
-    } = request;
-    let space = locked.space;
-    if addr >= M::Pte::USER_END {
-        return Err(Resolution::NotMapped);
+    /// Resolves a fault as far as possible without a fresh folio, of order `most` at most. Fails
+    /// with [`Resolution::Asks`] where the VMA's marks come first.
+    #[inline(never)]
+    pub(super) fn attempt(&mut self, request: Request, most: Order) -> Result<Attempt, Resolution> {
+        self.attempt_here(request, most)
     }
-    let slot = match locked.vmas.find(addr) {
-        Some(slot) => slot,
-        None => super::stack::grow(locked, addr)?,
-    };
-    let vma = locked.vmas.get(slot);
-    if !allowed(vma, access, force) || tried && refused_if_there(&space.mm, vma, access) {
-        return Err(locked.refused(Resolution::Denied));
-    }
-    if vma.flags.may_be_marked() && !unmarked {
-        return Err(Resolution::Asks);
-    }
-    let Inner {
-        vmas, table, rss, ..
-    } = &mut **locked;
-    let mut vma = vmas.get(slot);
-    // Before the page: a CPU that faults as a reader changes no VMA.
-    if access == Access::Write && !vma.has_anon && !vma.shared() {
-        vmas.prepare_write(slot);
-        vma = vmas.get(slot);
-    }
-    let mut cursor = Cursor::new(&space.mm, table, addr.align_down(PAGE_SIZE));
-    // Fast path. What was tried is allowed without force, so WRITE may be set.
-    if tried
-        && access == Access::Write
-        && !vma.shared()
-        && let Some(pfn) = reuse_single(&mut cursor, &space.id)
-    {
-        return Ok(Attempt::Mapped(pfn));
-    }
-    let fault = Fault {
-        mm: &space.mm,
-        id: &space.id,
-        permit: space.thp_permit(),
-        va: cursor.va(),
-        access,
-        tried,
-        most,
-        vma,
-        rss,
-    };
-    // Only this copy is in memory: saves 9 instructions of the fast path.
-    let mut passed = cursor;
-    match fault.at(&mut passed) {
-        Ok(pfn) => Ok(Attempt::Mapped(pfn)),
-        Err(Stop::Failed(why)) => Err(why),
-        Err(Stop::Wants(order)) => {
-            let spot = passed.spot();
-            Ok(Attempt::Wants(Wants { order, slot, spot }))
+
+    #[inline(always)]
+    fn attempt_here(&mut self, request: Request, most: Order) -> Result<Attempt, Resolution> {
+        let Request { addr, access, .. } = request;
+        let space = self.space;
+        if addr >= M::Pte::USER_END {
+            return Err(Resolution::NotMapped);
+        }
+        let slot = match self.vmas.find(addr) {
+            Some(slot) => slot,
+            None => self.grow_stack(addr)?,
+        };
+        let vma = self.vmas.get(slot);
+        if !may_try(&space.mm, vma, &request) {
+            return Err(self.refused(Resolution::Denied));
+        }
+        if vma.flags.may_be_marked() && !request.unmarked {
+            return Err(Resolution::Asks);
+        }
+        let Inner {
+            vmas, table, rss, ..
+        } = &mut **self;
+        let mut vma = vmas.get(slot);
+        // Before the page: a CPU that faults as a reader changes no VMA.
+        if access == Access::Write && !vma.has_anon && !vma.shared() {
+            vmas.prepare_write(slot);
+            vma = vmas.get(slot);
+        }
+        let mut cursor = Cursor::new(&space.mm, table, addr.align_down(PAGE_SIZE));
+        // Fast path. What was tried is allowed without force, so WRITE may be set.
+        if request.tried
+            && access == Access::Write
+            && !vma.shared()
+            && let Some(pfn) = reuse_single(&mut cursor, &space.id)
+        {
+            return Ok(Attempt::Mapped(pfn));
+        }
+        let fault = Fault::new(space, request, most, vma, rss);
+        // Only this copy is in memory: saves 9 instructions of the fast path.
+        let mut passed = cursor;
+        match fault.at(&mut passed) {
+            Ok(pfn) => Ok(Attempt::Mapped(pfn)),
+            Err(Stop::Failed(why)) => Err(why),
+            Err(Stop::Wants(order)) => {
+                let spot = passed.spot();
+                Ok(Attempt::Wants(Wants { order, slot, spot }))
+            }
         }
     }
 }

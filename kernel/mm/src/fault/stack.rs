@@ -7,21 +7,21 @@ use crate::space::{Locked, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::stat::Event;
 use crate::vma::{Slot, VmaFlags};
 
-/// Extends the stack above `addr` down to it and returns the slot of its VMA; not while a verb that
-/// changes VMAs pauses.
-#[cold]
-#[inline(never)]
-pub(super) fn grow<M: Machine>(
-    inner: &mut Locked<'_, M>,
-    addr: VirtAddr,
-) -> Result<Slot, Resolution> {
-    match inner.refused(Resolution::NotMapped) {
-        Resolution::NotMapped => extend(inner, addr).ok_or(Resolution::NotMapped),
-        claimed => Err(claimed),
+impl<M: Machine> Locked<'_, M> {
+    /// Extends the stack above `addr` down to it and returns the slot of its VMA; not while a verb
+    /// that changes VMAs pauses.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow_stack(&mut self, addr: VirtAddr) -> Result<Slot, Resolution> {
+        match self.refused(Resolution::NotMapped) {
+            Resolution::NotMapped => extend(self, addr).ok_or(Resolution::NotMapped),
+            claimed => Err(claimed),
+        }
     }
 }
 
-/// [`grow`], within RLIMIT_STACK and RLIMIT_AS, keeping the guard gap to the mapping below.
+/// [`Locked::grow_stack`], within RLIMIT_STACK and RLIMIT_AS, keeping the guard gap to the mapping
+/// below.
 fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot> {
     let slot = inner.vmas.from(addr)?;
     let vma = inner.vmas.get(slot);
@@ -29,7 +29,8 @@ fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot>
     if !vma.flags.contains(VmaFlags::GROWSDOWN) || start.0 < MMAP_MIN_ADDR {
         return None;
     }
-    let more = (vma.range.start - start) >> PAGE_SHIFT;
+    let old = vma.range.start;
+    let more = (old - start) >> PAGE_SHIFT;
     if vma.range.end - start > inner.limits.stack
         || (inner.vmas.pages() + more) << PAGE_SHIFT > inner.limits.address_space
     {
@@ -48,7 +49,7 @@ fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot>
     if vma.anon_vma.is_none() {
         inner.vmas.prepare_write(slot);
     }
-    inner.vmas.extend_down(slot, start);
+    inner.vmas.change(old, |vma| vma.range.start = start);
     inner.note_total();
     let mm = inner.mm();
     inner.settle_charge(mm);

@@ -1,16 +1,14 @@
 //! Faults in VMAs that a userfaultfd monitors: what is asked, and what needs no answer.
 
 use super::huge::Filled;
-use super::request::{Attempt, Fault, Request, Stop, absent, allowed, attrs};
-use super::resolve::{attempt, resolve};
+use super::request::{Attempt, Fault, Request, Stop, absent, allowed};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
-use crate::manager::SpaceId;
-use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
+use crate::space::{AddressSpace, Inner, Locked, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Marker};
-use crate::thp::{PMD_ORDER, Permit};
+use crate::thp::PMD_ORDER;
 use crate::vma::{Question, Vma};
 
 /// A question, and which monitor is to answer it.
@@ -39,28 +37,6 @@ impl<M: Machine> AddressSpace<M> {
             page: addr.align_down(size),
             question,
         })
-    }
-
-    /// [`AddressSpace::fault`] again, if the VMA's marks were why it failed.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn fault_past_marks(
-        &self,
-        addr: VirtAddr,
-        access: Access,
-        why: Resolution,
-    ) -> Resolution {
-        if why != Resolution::Asks {
-            return why;
-        }
-        let request = Request {
-            tried: true,
-            ..Request::new(addr, access)
-        };
-        match resolve(&mut self.lock(), request) {
-            Ok(_) => Resolution::Done,
-            Err(why) => why,
-        }
     }
 }
 
@@ -91,57 +67,27 @@ fn question<M: Machine>(
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Resolves an access that failed for this reason, if that is the VMA's marks.
+    /// [`Locked::attempt`] in a VMA with [`VmaFlags::MARKED`], after what comes before it.
     #[cold]
     #[inline(never)]
     pub(super) fn past_marks(
         &mut self,
         request: Request,
-        why: Resolution,
-    ) -> Result<Pfn, Resolution> {
-        if why != Resolution::Asks {
-            return Err(why);
-        }
-        let unmarked = true;
-        match self.marked(request)? {
-            Some(pfn) => Ok(pfn),
-            None => resolve(
-                self,
-                Request {
-                    unmarked,
-                    ..request
-                },
-            ),
-        }
-    }
-
-    /// [`attempt`], after what comes before it.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn attempt_past_marks(
-        &mut self,
-        request: Request,
         most: Order,
     ) -> Result<Attempt, Resolution> {
-        let tried = |unmarked| Request {
-            unmarked,
+        let unmarked = Request {
+            unmarked: true,
             ..request
         };
-        match attempt(self, tried(false), most) {
-            Err(Resolution::Asks) => {}
-            result => return result,
-        }
         match self.marked(request)? {
             Some(pfn) => Ok(Attempt::Mapped(pfn)),
-            None => attempt(self, tried(true), most),
+            None => self.attempt(unmarked, most),
         }
     }
 
     /// What comes before an access in a VMA with [`VmaFlags::MARKED`]: its monitor is asked, or
     /// what keeps the access away goes, or the access fails. Returns the page where that is all
     /// there is to do.
-    #[cold]
-    #[inline(never)]
     fn marked(&mut self, request: Request) -> Result<Option<Pfn>, Resolution> {
         let space = self.space;
         let slot = self.vmas.find(request.addr).ok_or(Resolution::NotMapped)?;
@@ -152,38 +98,19 @@ impl<M: Machine> Locked<'_, M> {
         if !allowed(vma, request.access, request.force) {
             return Ok(None);
         }
-        let va = request.addr.align_down(PAGE_SIZE);
-        let mut marked = Marked {
-            id: &space.id,
-            permit: space.thp_permit(),
-            vma,
-            request,
-            rss,
-            cursor: Cursor::new(&space.mm, table, va),
-        };
-        marked.resolve()
+        let fault = Fault::new(space, request, PMD_ORDER, vma, rss);
+        let mut cursor = Cursor::new(&space.mm, table, fault.va);
+        fault.past_marks(&mut cursor)
     }
 }
 
-/// An access in a VMA with marks.
-struct Marked<'a, M: Machine> {
-    id: &'a SpaceId,
-    permit: Permit,
-    vma: &'a Vma<M>,
-    request: Request,
-    rss: &'a mut Rss,
-    cursor: Cursor<'a, M>,
-}
-
-impl<M: Machine> Marked<'_, M> {
+impl<M: Machine> Fault<'_, M> {
     /// As [`Locked::marked`].
-    fn resolve(&mut self) -> Result<Option<Pfn>, Resolution> {
-        if self.cursor.is_shared() {
-            gathered(self.cursor.mm(), self.id, |gather| {
-                self.cursor.edit(gather).open()
-            })?;
+    fn past_marks(self, cursor: &mut Cursor<'_, M>) -> Result<Option<Pfn>, Resolution> {
+        if cursor.is_shared() {
+            gathered(self.mm, self.id, |gather| cursor.edit(gather).open())?;
         }
-        let leaf = self.cursor.leaf();
+        let leaf = cursor.leaf();
         let marker = leaf.as_ref().and_then(|leaf| Marker::of(leaf.attrs));
         match marker {
             Some(Marker::Guard) => return Err(Resolution::Guard),
@@ -193,102 +120,81 @@ impl<M: Machine> Marked<'_, M> {
             }
             _ => {}
         }
-        let (va, access) = (self.cursor.va(), self.request.access);
-        if question(self.vma, va, access, leaf.as_ref()).is_some() {
+        if question(self.vma, self.va, self.access, leaf.as_ref()).is_some() {
             return Err(Resolution::Asks);
         }
+        let writes = self.access == Access::Write;
         match leaf.filter(|leaf| leaf.attrs.contains(Attrs::UFFD_WP)) {
-            Some(_) if marker.is_some() && access == Access::Write => self.take_marker()?,
-            Some(_) if marker.is_some() => return self.fill_marker().map(Some),
-            Some(leaf) if access == Access::Write => self.unprotect(&leaf)?,
-            Some(leaf) => return Ok(Some(self.touch(&leaf))),
+            Some(_) if marker.is_some() && writes => self.take_marker(cursor)?,
+            Some(_) if marker.is_some() => return self.fill_marker(cursor).map(Some),
+            Some(leaf) if writes => self.unprotect(cursor, &leaf)?,
+            Some(leaf) => return Ok(Some(self.read_protected(cursor, &leaf))),
             None => {}
         }
         Ok(None)
     }
 
     /// A write where a marker is, which goes.
-    fn take_marker(&mut self) -> Result<(), Resolution> {
-        let page = self.vma.object_page(self.cursor.va());
+    fn take_marker(&self, cursor: &mut Cursor<'_, M>) -> Result<(), Resolution> {
+        let page = self.vma.object_page(self.va);
         if page.is_some_and(|(object, index)| !object.covers(index)) {
             return Err(Resolution::Bus);
         }
         match self.vma.huge_order() {
-            Some(order) => self.cursor.take_markers(order),
-            None => self.cursor.take_marker(),
+            Some(order) => cursor.take_markers(order),
+            None => cursor.take_marker(),
         }
         Ok(())
     }
 
-    /// Whether pages there are huge ones: all markers of one are alike.
-    fn is_huge(&self) -> bool {
-        self.vma.flags.is_hugetlb()
-    }
-
-    /// A read where a marker is: zeros, or the object's page, write-protected.
-    fn fill_marker(&mut self) -> Result<Pfn, Resolution> {
-        if self.is_huge() {
-            return self.fill_huge_marker();
+    /// A read where a marker is: zeros, or the object's page, write-protected. All markers of a
+    /// huge page are alike.
+    fn fill_marker(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {
+        if self.vma.flags.is_hugetlb() {
+            return match self.huge_page(cursor, Filled::Protected) {
+                Ok(page) => Ok(page),
+                Err(Stop::Failed(why)) => Err(why),
+                Err(Stop::Wants(_)) => unreachable!("huge pages come from their pool"),
+            };
         }
-        let attrs = (attrs(self.vma, Access::Read) - Attrs::WRITE) | Attrs::UFFD_WP;
-        let mm = self.cursor.mm();
-        let Some((object, index)) = self.vma.object_page(self.cursor.va()) else {
-            self.cursor.take_marker();
-            self.cursor.install_zero_page(attrs);
-            mm.count(Event::ZeroPage, 1);
-            return Ok(mm.zero_page());
+        let attrs = Filled::Protected.attrs(self.attrs());
+        let Some((object, index)) = self.vma.object_page(self.va) else {
+            cursor.take_marker();
+            cursor.install_zero_page(attrs);
+            self.mm.count(Event::ZeroPage, 1);
+            return Ok(self.mm.zero_page());
         };
         let page = object.page(index)?.ok_or_else(|| absent(object, index))?;
         let page = page.into_pfn();
-        self.cursor.take_marker();
-        self.cursor.install_page(page, attrs);
+        cursor.take_marker();
+        cursor.install_page(page, attrs);
         self.rss.add(self.vma, 0, 1);
         Ok(page)
     }
 
-    /// A read where the markers of a huge page are.
-    fn fill_huge_marker(&mut self) -> Result<Pfn, Resolution> {
-        let fault = Fault {
-            mm: self.cursor.mm(),
-            id: self.id,
-            permit: self.permit,
-            va: self.cursor.va(),
-            access: self.request.access,
-            tried: self.request.tried,
-            most: PMD_ORDER,
-            vma: self.vma,
-            rss: self.rss,
-        };
-        let filled = fault.huge_page(&mut self.cursor, Filled::Protected);
-        filled.map_err(|stop| match stop {
-            Stop::Failed(why) => why,
-            Stop::Wants(_) => unreachable!("huge pages come from their pool"),
-        })
-    }
-
     /// Ends the protection of this page, and of no other.
-    fn unprotect(&mut self, leaf: &Leaf) -> Result<(), Resolution> {
-        let huge = self.is_huge();
-        gathered(self.cursor.mm(), self.id, |gather| {
+    fn unprotect(&self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<(), Resolution> {
+        let huge = self.vma.flags.is_hugetlb();
+        gathered(self.mm, self.id, |gather| {
             if huge {
-                self.cursor.edit(gather).uffd_unprotect_huge();
+                cursor.edit(gather).uffd_unprotect_huge();
                 return Ok(());
             }
             if leaf.level == Level::Pmd {
-                self.cursor.edit(gather).open()?;
+                cursor.edit(gather).open()?;
             }
-            self.cursor.edit(gather).uffd_unprotect();
+            cursor.edit(gather).uffd_unprotect();
             Ok(())
         })
     }
 
     /// A read of a protected page.
-    fn touch(&mut self, leaf: &Leaf) -> Pfn {
-        if self.request.tried || !leaf.attrs.contains(Attrs::ACCESSED) {
-            self.cursor.mm().count(Event::Minor, 1);
-            gathered(self.cursor.mm(), self.id, |gather| {
+    fn read_protected(&self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Pfn {
+        if self.tried || !leaf.attrs.contains(Attrs::ACCESSED) {
+            self.mm.count(Event::Minor, 1);
+            gathered(self.mm, self.id, |gather| {
                 let area = self.vma.range;
-                self.cursor.edit(gather).add_bits(Attrs::ACCESSED, area);
+                cursor.edit(gather).add_bits(Attrs::ACCESSED, area);
             });
         }
         leaf.pfn

@@ -78,6 +78,11 @@ impl<M: Machine> VmaTree<M> {
         let found = self.store.found_last(addr);
         found.or_else(|| self.find_slowly(addr))
     }
+    /// The same VMA itself, and not its slot.
+    #[inline]
+    pub fn at(&self, addr: VirtAddr) -> Option<&Vma<M>> {
+        self.find(addr).map(|slot| self.get(slot))
+    }
     /// The VMA that contains `addr`, for a reader of the space's lock, which has a memory of its
     /// own of the lookup before.
     #[inline]

@@ -85,14 +85,7 @@ fn run(tree: &mut VmaTree<Machine>, model: &mut Model, step: &Step) {
                 .for_each(|(_, page)| page.0 = prot);
         }
         Step::Fork => {
-            *tree = VmaTree::copy_of(
-                tree.figures(),
-                tree.iter(),
-                |_| true,
-                |vma| Ok(vma.clone()),
-                |_| (),
-            )
-            .unwrap()
+            *tree = VmaTree::copy_of(tree.figures(), tree.iter(), |vma| Ok(vma.clone())).unwrap()
         }
     }
 }

@@ -36,7 +36,7 @@ impl<M: Machine> Mm<M> {
             let Some(page) = page else {
                 break;
             };
-            self.free_huge(page);
+            self.free(&[page]);
             self.machine().breathe();
         }
         pool.lock().disown(pages);
@@ -68,7 +68,7 @@ impl<M: Machine> Mm<M> {
     /// Gives surplus pages that nobody asks for to the allocator.
     fn drop_surplus(&self, order: Order) {
         let drop_one = || self.pool(order).lock().drop_surplus();
-        core::iter::from_fn(drop_one).for_each(|page| self.free_huge(page));
+        core::iter::from_fn(drop_one).for_each(|page| self.free(&[page]));
     }
 
     /// A page for use as `kind`, with one reference; not zeroed. `reserved`: one was reserved.
@@ -113,7 +113,7 @@ impl<M: Machine> Mm<M> {
         }
         meta.set(Kind::Hugetlb, order);
         let surplus = give(&mut self.pool(order).lock(), page);
-        surplus.map(|page| self.free_huge(page)).is_none()
+        surplus.map(|page| self.free(&[page])).is_none()
     }
 
     /// Allocates a page for a pool.
@@ -135,14 +135,10 @@ impl<M: Machine> Mm<M> {
             false => account.add(page, surplus),
         };
         drop(account);
-        added.inspect_err(|_| self.free_huge(page))
+        added.inspect_err(|_| self.free(&[page]))
     }
     /// The free pages of a pool, for [`crate::check`].
     pub(crate) fn free_huge_pages(&self, order: Order) -> Vec<Pfn> {
         self.pool(order).lock().free().to_vec()
-    }
-    /// Gives a page that is in no pool any more to the allocator.
-    fn free_huge(&self, page: Pfn) {
-        self.free(&[page]);
     }
 }

@@ -68,15 +68,19 @@ impl<M: Machine> Object<M> {
     }
     /// As [`Object::file_object`].
     pub(crate) fn owner_of_pages(self: &Arc<Self>) -> Arc<Self> {
-        let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
-        let below = private.and_then(|private| private.below.as_ref());
-        below.unwrap_or(self).clone()
+        self.file().unwrap_or(self).clone()
     }
     /// The object that has the pages: of a private mapping of huge pages the file's.
     pub fn file_object(&self) -> &Self {
-        let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
-        let below = private.and_then(|private| private.below.as_ref());
-        below.map_or(self, |below| below)
+        self.file().map_or(self, |file| file)
+    }
+    /// What it has besides as the object of a private mapping of huge pages.
+    fn private(&self) -> Option<&Private<M>> {
+        self.huge.as_ref()?.private.as_ref()
+    }
+    /// The file's object under that of a private mapping.
+    fn file(&self) -> Option<&Arc<Self>> {
+        self.private()?.below.as_ref()
     }
 
     /// Reserves what is neither there nor reserved of the pages that back `pages` single pages from
@@ -124,8 +128,7 @@ impl<M: Machine> Object<M> {
         }
     }
     pub(crate) fn is_owned_by(&self, owner: Pfn) -> bool {
-        let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
-        private.is_some_and(|private| private.owner == owner)
+        self.private().is_some_and(|private| private.owner == owner)
     }
     /// Gives the reservations of a range of pages back.
     pub(super) fn unclaim(&self, inner: &mut ObjectPages, range: Range<u64>) {
@@ -218,8 +221,8 @@ impl<M: Machine> Object<M> {
     }
     /// Whether it is of a private mapping without a file.
     pub(super) fn is_endless(&self) -> bool {
-        let private = self.huge.as_ref().and_then(|huge| huge.private.as_ref());
-        private.is_some_and(|private| private.below.is_none())
+        self.private()
+            .is_some_and(|private| private.below.is_none())
     }
 
     /// A huge page of private memory for the single page `index` of a private mapping, for the

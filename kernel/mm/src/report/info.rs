@@ -44,8 +44,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// The VMA that contains `addr`.
     pub fn vma_at(&self, addr: VirtAddr) -> Option<Vma<M>> {
-        let inner = self.lock();
-        inner.vmas.find(addr).map(|i| inner.vmas.get(i).clone())
+        self.lock().vmas.at(addr).cloned()
     }
 
     /// The figures of the whole space.
@@ -147,11 +146,8 @@ impl<M: Machine> AddressSpace<M> {
             writable: leaf.attrs.contains(Attrs::WRITE),
             dirty: leaf.attrs.contains(Attrs::DIRTY),
             zero_page: kind == Kind::Kernel,
-            guard: false,
-            marked: false,
             write_protected,
-            tracks_writes: false,
-            soft_dirty: false,
+            ..PageInfo::default()
         }
     }
 

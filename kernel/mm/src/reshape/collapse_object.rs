@@ -52,7 +52,7 @@ impl<M: Machine> Locked<'_, M> {
     /// aligned; where a large folio may be.
     fn shared_block(&self, at: VirtAddr) -> Option<(Arc<Object<M>>, u64)> {
         let range = block(at, PMD_ORDER);
-        let vma = self.vmas.get(self.vmas.find(range.start)?);
+        let vma = self.vmas.at(range.start)?;
         let (object, first) = vma.object_page(range.start)?;
         let orders = vma.flags.collapse_orders(self.space.thp_permit());
         let allowed = vma.shared()

@@ -10,7 +10,7 @@ use crate::switch::ForkBy;
 use crate::table::{Budget, ForkCopy};
 use crate::tlb::Gather;
 use crate::verbs::userfault;
-use crate::vma::{AtFork, Vma, VmaTree};
+use crate::vma::{Vma, VmaTree};
 
 impl<M: Machine> AddressSpace<M> {
     /// Copies the space for a child: private pages become copy-on-write. Pages held only by an
@@ -68,14 +68,7 @@ fn copy_areas<M: Machine>(
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
     let figures = parent.vmas.figures();
     if parent.vmas.len() <= AREAS {
-        let all = parent.vmas.iter();
-        return Ok(VmaTree::copy_of(
-            figures,
-            all,
-            is_inherited,
-            copy,
-            Vma::inherit,
-        )?);
+        return Ok(VmaTree::copy_of(figures, parent.vmas.iter(), copy)?);
     }
     let (mut at, mut left, mut ends) = (VirtAddr(0), AREAS, false);
     let vmas = core::iter::from_fn(|| {
@@ -89,16 +82,11 @@ fn copy_areas<M: Machine>(
         left -= 1;
         Some(vma)
     });
-    let copied = VmaTree::copy_of(figures, vmas, is_inherited, copy, Vma::inherit);
+    let copied = VmaTree::copy_of(figures, vmas, copy);
     match ends {
         true => Err(Error::Interrupted),
         false => Ok(copied?),
     }
-}
-
-/// Whether the child inherits this VMA.
-fn is_inherited<M: Machine>(vma: &Vma<M>) -> bool {
-    vma.flags.at_fork() != AtFork::Omitted
 }
 
 /// A fork that copies the tables.

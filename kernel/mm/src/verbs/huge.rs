@@ -33,7 +33,7 @@ impl<M: Machine> AddressSpace<M> {
     /// The object and the index of the private huge page at `addr`, if this space has it reserved.
     fn reserved_huge(&self, addr: VirtAddr) -> Option<(Arc<Object<M>>, u64)> {
         let inner = self.lock();
-        let vma = inner.vmas.get(inner.vmas.find(addr)?);
+        let vma = inner.vmas.at(addr)?;
         let size = vma
             .huge_order()
             .filter(|_| vma.flags.reserves_privately())?;
@@ -75,8 +75,7 @@ impl<M: Machine> Locked<'_, M> {
     fn lose_huge_page(&mut self, page: VirtRange) {
         let lost = |vma: &mut Vma<M>| vma.flags |= VmaFlags::HUGE_LOST;
         self.vmas.change(page.start, lost);
-        if let Some(slot) = self.vmas.find(page.start) {
-            let vma = self.vmas.get(slot).clone();
+        if let Some(vma) = self.vmas.at(page.start).cloned() {
             let mut gather = self.gather();
             let mut all = Budget::UNLIMITED;
             self.zap(&vma, page, &mut gather, &mut all);
@@ -101,8 +100,8 @@ impl<M: Machine> Locked<'_, M> {
     #[cold]
     #[inline(never)]
     pub(super) fn in_huge_page(&self, at: VirtAddr) -> bool {
-        let slot = self.refuses.then(|| self.vmas.find(at)).flatten();
-        slot.is_some_and(|slot| self.vmas.get(slot).in_huge_page(at))
+        let vma = self.refuses.then(|| self.vmas.at(at)).flatten();
+        vma.is_some_and(|vma| vma.in_huge_page(at))
     }
 
     /// Gives the reservations back that private huge pages did not use, in VMAs that are unmapped.

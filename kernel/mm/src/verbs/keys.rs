@@ -27,15 +27,14 @@ impl<M: Machine> AddressSpace<M> {
     /// does.
     pub fn refusing_key(&self, addr: VirtAddr, access: Access) -> Option<Key> {
         let inner = self.lock();
-        let vma = inner.vmas.get(inner.vmas.find(addr)?);
+        let vma = inner.vmas.at(addr)?;
         let refused = access != Access::Exec && refused_by_key(inner.mm(), vma, access);
         refused.then_some(vma.prot.key())
     }
     /// The key of the memory at `addr`, for the signal of a refused access; key 0 where none is.
     pub fn key_at(&self, addr: VirtAddr) -> Key {
         let inner = self.lock();
-        let vma = inner.vmas.find(addr).map(|slot| inner.vmas.get(slot));
-        vma.map_or(Key(0), |vma| vma.prot.key())
+        inner.vmas.at(addr).map_or(Key(0), |vma| vma.prot.key())
     }
 }
 

@@ -18,7 +18,6 @@ mod validate;
 mod view;
 
 pub use figures::Figures;
-pub(crate) use policy::AtFork;
 pub use policy::Question;
 pub(crate) use store::Found;
 pub use store::{STACK_GUARD_GAP, Slot, guarded_start};

@@ -21,7 +21,7 @@ pub enum Question {
 
 /// What fork makes of a VMA in the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtFork {
+pub(super) enum AtFork {
     /// The VMA with its pages.
     Copied,
     /// The VMA without private pages (MADV_WIPEONFORK).
@@ -173,7 +173,7 @@ impl VmaFlags {
 impl VmaFlags {
     /// What the child gets.
     #[inline]
-    pub(crate) const fn at_fork(self) -> AtFork {
+    pub(super) const fn at_fork(self) -> AtFork {
         if self.contains(VmaFlags::DONTFORK) {
             AtFork::Omitted
         } else if self.contains(VmaFlags::WIPEONFORK) {

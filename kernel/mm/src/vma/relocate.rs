@@ -44,8 +44,8 @@ impl<M: Machine> VmaTree<M> {
     /// Adds a copy of the VMA at `at`, from there on, at `new`, where nothing is. Room for one more
     /// was reserved. Returns whether the copy has no monitor, unlike the VMA.
     pub fn duplicate(&mut self, at: VirtAddr, new: VirtRange) -> bool {
-        let slot = self.find(at).expect("what is mapped again is mapped");
-        let mut vma = self.get(slot).clone();
+        let vma = self.at(at).expect("what is mapped again is mapped");
+        let mut vma = vma.clone();
         vma.cut_below(at);
         let left = vma.move_to(new);
         self.insert(vma);
@@ -63,8 +63,7 @@ impl<M: Machine> VmaTree<M> {
     /// The part of `range` that is covered, when one VMA of private zeros covers it.
     pub fn only_private(&self, range: VirtRange) -> Option<VirtRange> {
         let part = self.only_one(range)?;
-        let slot = self.find(part.start)?;
-        matches!(self.get(slot).backing, Backing::Anon).then_some(part)
+        matches!(self.at(part.start)?.backing, Backing::Anon).then_some(part)
     }
 
     /// Takes out `part` of one VMA; the rest of it stays. Room for one more was reserved.

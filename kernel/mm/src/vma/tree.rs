@@ -4,6 +4,7 @@
 
 use super::figures::Figures;
 use super::merge::{joinable, kin};
+use super::policy::AtFork;
 use super::store::{Slot, VmaStore};
 use super::taken::Taken;
 use super::types::{AnonVma, Vma};
@@ -68,18 +69,13 @@ impl<M: Machine> VmaTree<M> {
     }
     /// How many ends of `range` lie inside a VMA.
     fn cuts(&self, range: VirtRange) -> usize {
-        let inside = |at: VirtAddr| {
-            self.find(at)
-                .is_some_and(|slot| self.get(slot).range.start < at)
-        };
+        let inside = |at| self.at(at).is_some_and(|vma| vma.range.start < at);
         usize::from(inside(range.start)) + usize::from(inside(range.end))
     }
     /// Whether one VMA contains `range` and reaches beyond both of its ends.
     fn is_inside_one(&self, range: VirtRange) -> bool {
-        self.find(range.start).is_some_and(|slot| {
-            let around = self.get(slot).range;
-            around.start < range.start && range.end < around.end
-        })
+        self.at(range.start)
+            .is_some_and(|vma| vma.range.start < range.start && range.end < vma.range.end)
     }
 
     /// Adds a VMA where nothing is, joining it with its neighbours. Room was reserved.
@@ -128,13 +124,13 @@ impl<M: Machine> VmaTree<M> {
             return Ok(Taken::one(self.cut_out(part)));
         }
         let mut taken = Taken::with_room(self.iter_in(range).count())?;
-        if let Some(slot) = self.find(range.start)
-            && self.get(slot).range.start < range.start
+        if let Some(Vma { range: low, .. }) = self.at(range.start)
+            && low.start < range.start
         {
-            let end = self.get(slot).range.end;
+            let end = low.end;
             taken.extend(self.cut_out(VirtRange::new(range.start, end)));
         }
-        let cut = self.find(range.end).map(|slot| self.get(slot).range.start);
+        let cut = self.at(range.end).map(|vma| vma.range.start);
         let whole = VirtRange::new(range.start, cut.unwrap_or(range.end));
         let figures = &mut self.figures;
         self.store.remove(whole, &mut |vma| {
@@ -165,31 +161,24 @@ impl<M: Machine> VmaTree<M> {
         (vma.anon_vma, vma.has_anon) = (Some(history), true);
     }
 
-    /// Moves the start of the VMA in `slot` down to `start`, where nothing is (a stack grows).
-    pub fn extend_down(&mut self, slot: Slot, start: VirtAddr) {
-        self.change(self.get(slot).range.start, |v| v.range.start = start);
-    }
-
-    /// Copies by `copy` of those of `vmas`, in order, that `keep` wants, changed by `change`, which
-    /// unlocks them; together they are `figures`. Private pages begin an inherited history there.
+    /// Copies by `copy` of those of `vmas`, in order, that a child inherits, as its own; together
+    /// they are `figures`. Private pages begin an inherited history there.
     #[inline]
     pub fn copy_of<V: Borrow<Vma<M>>>(
         mut figures: Figures,
         vmas: impl Iterator<Item = V>,
-        keep: impl Fn(&Vma<M>) -> bool,
         copy: impl Fn(&Vma<M>) -> Result<Vma<M>, OutOfMemory>,
-        change: impl Fn(&mut Vma<M>),
     ) -> Result<VmaTree<M>, OutOfMemory> {
         let mut histories = 0;
         let kept = vmas.filter(|vma| {
-            let keeps = keep(vma.borrow());
-            if !keeps {
+            let is_inherited = vma.borrow().flags.at_fork() != AtFork::Omitted;
+            if !is_inherited {
                 figures.sub(vma.borrow());
             }
-            keeps
+            is_inherited
         });
         let store = VmaStore::build(kept, copy, |vma| {
-            change(vma);
+            vma.inherit();
             if let Some(history) = &mut vma.anon_vma {
                 *history = AnonVma {
                     id: histories,
@@ -212,8 +201,7 @@ impl<M: Machine> VmaTree<M> {
         self.store.insert(vma);
     }
     pub(super) fn remove_one(&mut self, at: VirtAddr) {
-        let slot = self.find(at).expect("a VMA that is removed is there");
-        let range = self.get(slot).range;
+        let range = self.at(at).expect("a VMA that is removed is there").range;
         let figures = &mut self.figures;
         self.store.remove(range, &mut |vma| figures.sub(&vma));
     }

@@ -8,6 +8,7 @@ use crate::object::{Mapping, Object, Sealed};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
+use core::convert::Infallible;
 
 bitflags::bitflags! {
     /// A protection: PROT_*, and the protection key.
@@ -180,23 +181,33 @@ pub enum Backing<M: Machine> {
 }
 
 impl<M: Machine> Clone for Backing<M> {
+    #[inline]
     fn clone(&self) -> Self {
-        match self {
+        let Ok(same) = self.copied(|object| Ok::<_, Infallible>(object.clone()));
+        same
+    }
+}
+
+impl<M: Machine> Backing<M> {
+    /// The same, with the copy that `copy` makes of the area's part in its object.
+    #[inline]
+    fn copied<E>(
+        &self,
+        copy: impl FnOnce(&Mapping<M>) -> Result<Mapping<M>, E>,
+    ) -> Result<Self, E> {
+        Ok(match self {
             Backing::Anon => Backing::Anon,
             Backing::Object {
                 object,
                 offset,
                 file,
             } => Backing::Object {
-                object: object.clone(),
+                object: copy(object)?,
                 offset: *offset,
                 file: file.clone(),
             },
-        }
+        })
     }
-}
-
-impl<M: Machine> Backing<M> {
     /// The order of its pages, if they are huge ones.
     #[inline]
     pub fn huge_order(&self) -> Option<Order> {
@@ -264,18 +275,7 @@ impl<M: Machine> Vma<M> {
     }
     /// A copy for a child's space.
     pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Vma<M>, OutOfMemory> {
-        let backing = match &self.backing {
-            Backing::Anon => Backing::Anon,
-            Backing::Object {
-                object,
-                offset,
-                file,
-            } => Backing::Object {
-                object: object.for_child(space)?,
-                offset: *offset,
-                file: file.clone(),
-            },
-        };
+        let backing = self.backing.copied(|object| object.for_child(space))?;
         Ok(Vma { backing, ..*self })
     }
     /// It is one of this space from now on.

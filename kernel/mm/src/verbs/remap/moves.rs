@@ -137,8 +137,8 @@ impl<M: Machine> Areas<'_, M> {
     #[cold]
     #[inline(never)]
     fn may_be_cut(&self, at: VirtAddr) -> bool {
-        let slot = self.vmas.find(at);
-        slot.is_some_and(|slot| !self.vmas.get(slot).flags.is_moved_whole())
+        let vma = self.vmas.at(at);
+        vma.is_some_and(|vma| !vma.flags.is_moved_whole())
     }
     /// Makes room after a pause, as before the move.
     #[cold]

@@ -10,7 +10,7 @@ use crate::hugetlb::level_of;
 use crate::object::Unmapped;
 use crate::space::{AddressSpace, Error, Inner, Locked, gathered};
 use crate::table::Cursor;
-use crate::vma::{Slot, VmaFlags};
+use crate::vma::{Slot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// Bytes of the pages of the VMA at an address: [`PAGE_SIZE`], or more of huge ones.
@@ -98,9 +98,10 @@ impl<M: Machine> Locked<'_, M> {
 
     /// The order of the pages of the VMA at an address: 0 unless they are huge ones.
     fn huge_order_at(&self, at: VirtAddr) -> Order {
-        let slot = self.vmas.find(at);
-        let order = slot.and_then(|slot| self.vmas.get(slot).huge_order());
-        order.unwrap_or_default()
+        self.vmas
+            .at(at)
+            .and_then(Vma::huge_order)
+            .unwrap_or_default()
     }
 
     /// Makes the tables above a huge page.

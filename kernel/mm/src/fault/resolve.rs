@@ -79,6 +79,8 @@ impl<M: Machine> Locked<'_, M> {
         self.attempt_here(request, most)
     }
 
+    /// [`Self::attempt`], in line in the entry of a fault, which saves the request's way through
+    /// memory.
     #[inline(always)]
     fn attempt_here(&mut self, request: Request, most: Order) -> Result<Attempt, Resolution> {
         let Request { addr, access, .. } = request;

@@ -177,13 +177,13 @@ fn with_use(attrs: Attrs, old: Attrs) -> Attrs {
 
 /// Sets the attributes of one entry, keeping ACCESSED, DIRTY and CONTIG; returns whether it
 /// changed.
-#[inline]
+#[inline(always)]
 fn set_one<M: Machine>(table: PteTable<'_, M>, index: usize, attrs: Attrs) -> bool {
     table.modify(index, |old| with_use(attrs, old))
 }
 
 /// A leaf's bits but for its frame.
-#[inline]
+#[inline(always)]
 fn frameless<M: Machine>(raw: u64) -> u64 {
     raw.wrapping_sub(M::Pte::frame(raw).0.wrapping_mul(M::Pte::NEXT_FRAME))
 }

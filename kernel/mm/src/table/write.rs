@@ -9,7 +9,7 @@ use crate::stat::Event;
 
 impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     /// Adds `n` to the live count; wraps around, for subtraction.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add_live(self, n: u32) {
         self.meta().add_live(n);
     }
@@ -58,12 +58,12 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
         false
     }
     /// Clears an entry; returns the leaf, including the walker's last bits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_leaf(self, index: usize) -> Option<Present> {
         leaf_of::<M>(self.mem().swap(self.frame, index, 0), self.level.get())
     }
     /// Links a table.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_table(self, index: usize, child: Pfn) {
         self.mem().store(self.frame, index, M::Pte::table(child));
     }
@@ -74,7 +74,7 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
         self.mem().store(self.frame, index, raw);
     }
     /// Clears an entry, discarding its bits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn clear(self, index: usize) {
         self.mem().store(self.frame, index, 0);
     }

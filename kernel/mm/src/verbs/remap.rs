@@ -103,9 +103,7 @@ impl<M: Machine> Areas<'_, M> {
         }
         let old = user_pages::<M>(request.start, request.old_len).ok_or(Error::Inval)?;
         if request.in_place() && request.new_len < request.old_len {
-            let tail = VirtRange::new(request.kept().end, old.end);
-            self.check_seals(tail)?;
-            self.clear(tail, gone)?;
+            self.clear_tail(request, old, gone)?;
             return Ok(request.start);
         }
         let one_mapping = old.end <= self.vmas.get(slot).range.end;
@@ -195,11 +193,7 @@ impl<M: Machine> Areas<'_, M> {
         let to = self.place_of(request, slot).ok_or(Error::NoMem)?;
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
         self.check_seals(new)?;
-        let tail = VirtRange::new(kept.end, old.end);
-        if !tail.is_empty() {
-            self.check_seals(tail)?;
-            self.clear(tail, gone)?;
-        }
+        self.clear_tail(request, old, gone)?;
         if request.to.is_some() {
             self.clear(new, gone)?;
         }

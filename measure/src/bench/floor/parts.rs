@@ -43,7 +43,8 @@ macro_rules! parts {
 
         /// All parts, as Markdown.
         pub fn table() -> String {
-            let mut text = format!("| part | {} |\n|---|---|---|\n", Arch::ALL.map(Arch::name).join(" | "));
+            let machines = Arch::ALL.map(Arch::name).join(" | ");
+            let mut text = format!("| part | {machines} |\n|---|---|---|\n");
             for (name, costs) in [
                 $(($name, Arch::ALL.map(|arch| of(arch).$part.to_string())),)*
             ] {

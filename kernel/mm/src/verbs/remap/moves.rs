@@ -11,7 +11,22 @@ use crate::table::Budget;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
-    /// Unmaps the target, or the tail of the old range past the new length.
+    /// Unmaps the tail of the old range past the new length, if there is one.
+    #[inline]
+    pub(super) fn clear_tail(
+        &mut self,
+        request: &Request,
+        old: VirtRange,
+        gone: &mut Gone<M>,
+    ) -> Result<(), Error> {
+        let tail = VirtRange::new(request.kept().end, old.end);
+        if !tail.is_empty() {
+            self.check_seals(tail)?;
+            self.clear(tail, gone)?;
+        }
+        Ok(())
+    }
+    /// Unmaps the target, or that tail.
     #[inline(never)]
     pub(super) fn clear(&mut self, range: VirtRange, gone: &mut Gone<M>) -> Result<(), Error> {
         if self.vmas.is_clear(range) {

@@ -29,31 +29,34 @@ pub const METRICS: [Metric; 4] = [
     Metric {
         id: "instructions",
         title: "Instructions",
-        about: "Guest instructions for each page of 4 KiB, user and kernel mode. The floor is what any kernel needs, \
-                argued from parts in docs/floor.md.",
+        about: "Guest instructions for each page of 4 KiB, user and kernel mode. The floor is what \
+                any kernel needs, argued from parts in docs/floor.md.",
         count: "",
         modelled: false,
     },
     Metric {
         id: "lines",
         title: "Cache lines touched",
-        about: "Different lines of 64 bytes, by physical address, that an operation reads or writes, for each page. \
-                Of its 64 lines a page that is cleared or copied touches all.",
+        about: "Different lines of 64 bytes, by physical address, that an operation reads or \
+                writes, for each page. Of its 64 lines a page that is cleared or copied touches \
+                all.",
         count: "lines_touched",
         modelled: false,
     },
     Metric {
         id: "misses",
         title: "Misses of the first-level data cache",
-        about: "Loads and stores that the first level of a modelled core's caches does not serve, for each page.",
+        about: "Loads and stores that the first level of a modelled core's caches does not serve, \
+                for each page.",
         count: "l1d_misses",
         modelled: true,
     },
     Metric {
         id: "cycles",
         title: "Estimated cycles",
-        about: "Instructions at the width of a modelled core, and the latency of each miss, one after the other: \
-                for comparing estimates with each other, not with a measured time.",
+        about: "Instructions at the width of a modelled core, and the latency of each miss, one \
+                after the other: for comparing estimates with each other, not with a measured \
+                time.",
         count: "cycles_estimated",
         modelled: true,
     },

@@ -252,6 +252,9 @@ impl Drop for Room {
     }
 }
 
+/// How the failure of a test begins that did not end by itself.
+pub(crate) const GIVEN_UP: &str = "still running";
+
 /// Runs a test in a child.
 pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
     let room = Room::new(test.name)?;
@@ -275,7 +278,7 @@ pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
     end_group(pid);
     match (said, status?) {
         (None, _) => Err(Stop::Fail(format!(
-            "still running after {} s, or idle for {} s",
+            "{GIVEN_UP} after {} s, or idle for {} s",
             options.timeout,
             listen::IDLE
         ))),

@@ -2,7 +2,7 @@
 //! the kernel must not panic, not leak, and need no more for allocations that cannot fail than its
 //! reserve holds.
 use crate::counters::{Missing, Table, free_frames};
-use crate::harness::{Outcome, RunOptions, Stop, Test, one, say};
+use crate::harness::{GIVEN_UP, Outcome, RunOptions, Stop, Test, one, say};
 use crate::heap_fail::MEASURE;
 use crate::sys::time;
 use ktap::{Line, Note, TestResult};
@@ -92,8 +92,9 @@ impl Round {
             Ok(()) | Err(Stop::Skip(_)) => self.passed += 1,
             Err(Stop::Fail(why)) => {
                 self.refused += 1;
-                if from == MEASURE {
-                    let why = format!("{} while it was measured: {why}", test.name);
+                // Whoever listens to the console takes a minute of silence for a hang.
+                if from == MEASURE || why.starts_with(GIVEN_UP) {
+                    let why = format!("{} with heap_fail {from}: {why}", test.name);
                     why.lines().for_each(|line| say(&Line::Diagnostic(line)));
                 }
             }

@@ -1,28 +1,28 @@
 //! Calls that only x86_64 has; newer machines have a more general one in their place. Those on
 //! files are in `files`.
 
-use super::{Call, identity, itimer, process, signal, unknown};
+use super::rows::rows;
+use super::{identity, itimer, process, signal, unknown};
 use crate::arch::trap::UserContext;
 use crate::base::clock;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
+use crate::process::task::Task;
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
-use syscalls::Sysno;
 
-/// Answers the call; ENOSYS.
-pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
-    match sysno {
-        Sysno::fork => call.run(process::fork),
-        Sysno::vfork => call.run(process::vfork),
-        Sysno::getpgrp => identity::getpgid(call.task, 0),
-        Sysno::pause => signal::pause(),
-        Sysno::signalfd => call.run(signal::signalfd),
-        Sysno::alarm => call.run(itimer::alarm),
-        Sysno::time => call.run(now),
-        Sysno::arch_prctl => call.run(arch_prctl),
-        _ => unknown::report(call.task, sysno as u64, Some(sysno)),
-    }
+rows! {
+    /// Answers the call; ENOSYS for one that is not there.
+    call, unknown::call;
+
+    fork => process::fork, NEEDS_MEMORY;
+    vfork => process::vfork, NEEDS_MEMORY;
+    getpgrp => |task: &Task| identity::getpgid(task, 0);
+    pause => |_: &Task| signal::pause(), NOT_RESTARTED;
+    signalfd => signal::signalfd;
+    alarm => itimer::alarm;
+    time => now;
+    arch_prctl => arch_prctl;
 }
 
 /// time(2): seconds since 1970.

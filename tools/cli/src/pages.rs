@@ -1,4 +1,5 @@
-//! The pages in docs/ that list what the kernel knows list all of it, and nothing else.
+//! The pages in docs/ that list what the kernel knows list all of it, and nothing else; and the
+//! fuzzer all system calls.
 use mm::Stats;
 use mm::thp::khugepaged::Knob;
 use mm::thp::stats::Stat;
@@ -10,6 +11,14 @@ const COUNTERS: &str = include_str!("../../../docs/counters.md");
 const PROGRAMS: &str = include_str!("../../../userland/README.md");
 const CMDLINE_RS: &str = include_str!("../../../kernel/parts/src/cmdline.rs");
 const VMSTAT_RS: &str = include_str!("../../../kernel/src/views/proc/vmstat.rs");
+const FUZZED_RS: &str = include_str!("../../../userland/src/bin/fuzz/table.rs");
+/// The rows of the system calls, by family.
+const CALLS_RS: [&str; 4] = [
+    include_str!("../../../kernel/src/syscall/mod.rs"),
+    include_str!("../../../kernel/src/syscall/files/mod.rs"),
+    include_str!("../../../kernel/src/syscall/files/old.rs"),
+    include_str!("../../../kernel/src/syscall/legacy.rs"),
+];
 const MANAGER_RS: &str = include_str!("../../../kernel/mm/src/manager/mod.rs");
 
 /// The text of `source` from behind `from` to before `to`.
@@ -112,6 +121,33 @@ fn every_file_of_transparent_hugepage() {
     same(
         names(section, "Below"),
         kernel.iter().map(String::as_str).collect(),
+    );
+}
+
+/// The fuzzer makes each call with arguments of its kind, or says why not; vfork(2) is made as
+/// clone(2), and fstatat(2) is newfstatat to x86_64.
+#[test]
+fn every_system_call_in_the_fuzzer() {
+    let name = |row: &'static str| row.split_once(" => ").map(|(names, _)| names);
+    let rows = CALLS_RS.iter().flat_map(|source| {
+        let rows = between(source, "\nrows! {", "\n}");
+        rows.lines()
+            .filter_map(name)
+            .flat_map(|names| names.split('|'))
+    });
+    let is_fuzzed = |name: &&str| {
+        let name = format!("SYS_{name}");
+        let mut words = FUZZED_RS.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.any(|word| word == name)
+    };
+    let rows: Vec<_> = rows.map(str::trim).collect();
+    assert!(rows.len() > 250, "{rows:?}");
+    let missing: Vec<_> = rows.iter().filter(|name| !is_fuzzed(name)).collect();
+    assert!(
+        missing
+            .iter()
+            .all(|name| ["fstatat", "vfork"].contains(name)),
+        "{missing:?}"
     );
 }
 

@@ -92,40 +92,41 @@ pub struct MapRequest<M: Machine> {
     pub populate: bool,
 }
 
-/// Advice of madvise(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Advice of madvise(2), by its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[allow(
     missing_docs,
     reason = "each is MADV_ and its name; madvise(2) says what it does"
 )]
+#[repr(u32)]
 pub enum Advice {
-    Normal,
-    Random,
-    Sequential,
-    WillNeed,
-    DontNeed,
-    DontNeedLocked,
-    Free,
-    Cold,
-    PageOut,
-    PopulateRead,
-    PopulateWrite,
-    DontFork,
-    DoFork,
-    WipeOnFork,
-    KeepOnFork,
-    DontDump,
-    DoDump,
-    HugePage,
-    NoHugePage,
-    Collapse,
-    GuardInstall,
-    GuardRemove,
-    /// MADV_HWPOISON and MADV_SOFT_OFFLINE: [`crate::AddressSpace::offline`].
-    Offline(Offline),
-    Remove,
-    Mergeable,
-    Unmergeable,
+    Normal = 0,
+    Random = 1,
+    Sequential = 2,
+    WillNeed = 3,
+    DontNeed = 4,
+    Free = 8,
+    Remove = 9,
+    DontFork = 10,
+    DoFork = 11,
+    Mergeable = 12,
+    Unmergeable = 13,
+    HugePage = 14,
+    NoHugePage = 15,
+    DontDump = 16,
+    DoDump = 17,
+    WipeOnFork = 18,
+    KeepOnFork = 19,
+    Cold = 20,
+    PageOut = 21,
+    PopulateRead = 22,
+    PopulateWrite = 23,
+    DontNeedLocked = 24,
+    Collapse = 25,
+    HwPoison = 100,
+    SoftOffline = 101,
+    GuardInstall = 102,
+    GuardRemove = 103,
 }
 
 /// How a page goes out of use.

@@ -27,18 +27,17 @@ impl<M: Machine> AddressSpace<M> {
     /// MADV_REMOVE of memory that is not shared or could not be made writable; EPERM: it would
     /// discard what is sealed; EAGAIN: too many VMAs.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
-        if !start.is_aligned(PAGE_SIZE)
-            || matches!(
-                advice,
-                Advice::Mergeable | Advice::Unmergeable | Advice::Offline(_)
-            )
-        {
+        let unknown = matches!(advice, Advice::Mergeable | Advice::Unmergeable);
+        if !start.is_aligned(PAGE_SIZE) || unknown {
             return Err(Error::Inval);
         }
         if len == 0 {
             return Ok(());
         }
         let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        let none = VmaFlags::empty();
+        let order = VmaFlags::RANDOM | VmaFlags::SEQUENTIAL;
+        let flag = |set, clear| self.areas()?.flag(range, advice, set, clear);
         match advice {
             Advice::PopulateRead => self.populate_advice(range, Access::Read),
             Advice::PopulateWrite => self.populate_advice(range, Access::Write),
@@ -50,7 +49,22 @@ impl<M: Machine> AddressSpace<M> {
             | Advice::Free
             | Advice::Cold
             | Advice::PageOut => self.advise_pages(range, advice),
-            _ => self.areas()?.advise(range, advice),
+            Advice::Normal => flag(none, order),
+            Advice::Random => flag(VmaFlags::RANDOM, order),
+            Advice::Sequential => flag(VmaFlags::SEQUENTIAL, order),
+            Advice::DontFork => flag(VmaFlags::DONTFORK, none),
+            Advice::DoFork => flag(none, VmaFlags::DONTFORK),
+            Advice::WipeOnFork => flag(VmaFlags::WIPEONFORK, none),
+            Advice::KeepOnFork => flag(none, VmaFlags::WIPEONFORK),
+            Advice::DontDump => flag(VmaFlags::DONTDUMP, none),
+            Advice::DoDump => flag(none, VmaFlags::DONTDUMP),
+            Advice::HugePage => flag(VmaFlags::HUGEPAGE, VmaFlags::NOHUGEPAGE),
+            Advice::NoHugePage => flag(VmaFlags::NOHUGEPAGE, VmaFlags::HUGEPAGE),
+            // Everything is in memory.
+            Advice::WillNeed => self.areas()?.covers(range),
+            Advice::Mergeable | Advice::Unmergeable => Err(Error::Inval),
+            // Page by page, [`Self::offline`].
+            Advice::HwPoison | Advice::SoftOffline => Err(Error::Inval),
         }
         .and(inside)
     }
@@ -149,8 +163,7 @@ impl<M: Machine> AddressSpace<M> {
     /// MADV_COLLAPSE of each whole 2 MiB in the range (EINVAL: there is none); continues after a
     /// failure and reports it.
     fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
-        let pages = self.areas()?.pages_of(range, |_| true);
-        all_of_it(pages == range.pages())?;
+        self.areas()?.covers(range)?;
         let step = PMD_ORDER.bytes();
         let mut at = range.start.align_up(step).unwrap_or(range.end);
         // As in Linux, where no 2 MiB lie in it.
@@ -186,12 +199,19 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
+    /// ENOMEM if the range has a hole.
+    fn covers(&mut self, range: VirtRange) -> Result<(), Error> {
+        all_of_it(self.pages_of(range, |_| true) == range.pages())
+    }
+
     /// Advice that VMAs store as flags.
-    fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), Error> {
-        let Some((set, clear)) = flags(advice) else {
-            // MADV_WILLNEED: everything is in memory.
-            return all_of_it(self.pages_of(range, |_| true) == range.pages());
-        };
+    fn flag(
+        &mut self,
+        range: VirtRange,
+        advice: Advice,
+        set: VmaFlags,
+        clear: VmaFlags,
+    ) -> Result<(), Error> {
         self.check_cut(range)?;
         if !self.vmas.may_cut(range) {
             return Err(Error::Again);
@@ -323,23 +343,4 @@ pub(super) fn refusal<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, advice: Advice) -> O
         _ => false,
     };
     unsuitable.then_some(Error::Inval)
-}
-
-/// The flags that advice sets and clears; `None` for advice about pages.
-fn flags(advice: Advice) -> Option<(VmaFlags, VmaFlags)> {
-    let (none, order) = (VmaFlags::empty(), VmaFlags::RANDOM | VmaFlags::SEQUENTIAL);
-    Some(match advice {
-        Advice::Normal => (none, order),
-        Advice::Random => (VmaFlags::RANDOM, order),
-        Advice::Sequential => (VmaFlags::SEQUENTIAL, order),
-        Advice::DontFork => (VmaFlags::DONTFORK, none),
-        Advice::DoFork => (none, VmaFlags::DONTFORK),
-        Advice::WipeOnFork => (VmaFlags::WIPEONFORK, none),
-        Advice::KeepOnFork => (none, VmaFlags::WIPEONFORK),
-        Advice::DontDump => (VmaFlags::DONTDUMP, none),
-        Advice::DoDump => (none, VmaFlags::DONTDUMP),
-        Advice::HugePage => (VmaFlags::HUGEPAGE, VmaFlags::NOHUGEPAGE),
-        Advice::NoHugePage => (VmaFlags::NOHUGEPAGE, VmaFlags::HUGEPAGE),
-        _ => return None,
-    })
 }

@@ -11,6 +11,8 @@ mod event;
 mod message;
 mod mounts;
 mod names;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod old;
 mod open;
 mod poll;
 mod select;
@@ -21,8 +23,8 @@ mod transfer;
 mod vmsplice;
 mod xattr;
 
-use super::Call;
 use super::door::{flag_arguments, only};
+use super::rows::rows;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserStr;
 use crate::fs::OpenFile;
@@ -33,203 +35,131 @@ use crate::process::task::Task;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
-#[cfg(target_arch = "x86_64")]
-use names::UnlinkFlags;
-#[cfg(target_arch = "x86_64")]
-use open::PipeFlags;
-use syscalls::Sysno;
 
-/// fstatat(2) goes by two names.
-#[cfg(target_arch = "x86_64")]
-const FSTATAT: Sysno = Sysno::newfstatat;
-#[cfg(target_arch = "aarch64")]
-const FSTATAT: Sysno = Sysno::fstatat;
+rows! {
+    /// Answers a call on files, or passes it on.
+    call, otherwise;
 
-/// Answers a call on files, or passes it on.
-pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
-    match sysno {
-        Sysno::read => call.run(transfer::read),
-        Sysno::write => call.run(transfer::write),
-        Sysno::readv => call.run(transfer::readv),
-        Sysno::writev => call.run(transfer::writev),
-        Sysno::pread64 => call.run(transfer::pread),
-        Sysno::pwrite64 => call.run(transfer::pwrite),
-        Sysno::preadv => call.run(transfer::preadv),
-        Sysno::pwritev => call.run(transfer::pwritev),
-        Sysno::preadv2 => call.run(transfer::preadv2),
-        Sysno::pwritev2 => call.run(transfer::pwritev2),
-        Sysno::sendfile => call.run(copy::sendfile),
-        Sysno::copy_file_range => call.run(copy::copy_file_range),
-        Sysno::splice => call.run(copy::splice),
-        Sysno::lseek => call.run(transfer::lseek),
+    read => transfer::read;
+    write => transfer::write;
+    readv => transfer::readv;
+    writev => transfer::writev;
+    pread64 => transfer::pread;
+    pwrite64 => transfer::pwrite;
+    preadv => transfer::preadv;
+    pwritev => transfer::pwritev;
+    preadv2 => transfer::preadv2;
+    pwritev2 => transfer::pwritev2;
+    sendfile => copy::sendfile;
+    copy_file_range => copy::copy_file_range;
+    splice => copy::splice;
+    lseek => transfer::lseek;
 
-        Sysno::vmsplice => call.run(vmsplice::vmsplice),
+    vmsplice => vmsplice::vmsplice;
 
-        Sysno::openat => call.run(open::openat),
-        Sysno::openat2 => call.run(open::openat2),
-        Sysno::memfd_create => call.run(open::memfd_create),
-        Sysno::pipe2 => call.run(open::pipe2),
+    openat => open::openat;
+    openat2 => open::openat2;
+    memfd_create => open::memfd_create;
+    pipe2 => open::pipe2;
 
-        Sysno::epoll_create1 => call.run(epoll::epoll_create1),
-        Sysno::epoll_ctl => call.run(epoll::epoll_ctl),
-        Sysno::epoll_pwait => call.run(epoll::epoll_pwait),
-        Sysno::epoll_pwait2 => call.run(epoll::epoll_pwait2),
-        Sysno::eventfd2 => call.run(event::eventfd2),
-        Sysno::timerfd_create => call.run(event::timerfd_create),
-        Sysno::timerfd_settime => call.run(event::timerfd_settime),
-        Sysno::timerfd_gettime => call.run(event::timerfd_gettime),
+    epoll_create1 => epoll::epoll_create1;
+    epoll_ctl => epoll::epoll_ctl;
+    epoll_pwait => epoll::epoll_pwait, NOT_RESTARTED;
+    epoll_pwait2 => epoll::epoll_pwait2, NOT_RESTARTED;
+    eventfd2 => event::eventfd2;
+    timerfd_create => event::timerfd_create;
+    timerfd_settime => event::timerfd_settime;
+    timerfd_gettime => event::timerfd_gettime;
 
-        Sysno::socket => call.run(socket::socket),
-        Sysno::socketpair => call.run(socket::socketpair),
-        Sysno::shutdown => call.run(socket::shutdown),
-        Sysno::bind => call.run(socket::bind),
-        Sysno::listen => call.run(socket::listen),
-        Sysno::connect => call.run(socket::connect),
-        Sysno::accept => call.run(socket::accept),
-        Sysno::accept4 => call.run(socket::accept4),
-        Sysno::getsockname => call.run(socket::getsockname),
-        Sysno::getpeername => call.run(socket::getpeername),
-        Sysno::getsockopt => call.run(socket::getsockopt),
-        Sysno::setsockopt => call.run(socket::setsockopt),
+    socket => socket::socket;
+    socketpair => socket::socketpair;
+    shutdown => socket::shutdown;
+    bind => socket::bind;
+    listen => socket::listen;
+    connect => socket::connect;
+    accept => socket::accept;
+    accept4 => socket::accept4;
+    getsockname => socket::getsockname;
+    getpeername => socket::getpeername;
+    getsockopt => socket::getsockopt;
+    setsockopt => socket::setsockopt;
 
-        Sysno::sendto => call.run(message::sendto),
-        Sysno::recvfrom => call.run(message::recvfrom),
-        Sysno::sendmsg => call.run(message::sendmsg),
-        Sysno::recvmsg => call.run(message::recvmsg),
-        Sysno::sendmmsg => call.run(message::sendmmsg),
-        Sysno::recvmmsg => call.run(message::recvmmsg),
+    sendto => message::sendto;
+    recvfrom => message::recvfrom;
+    sendmsg => message::sendmsg;
+    recvmsg => message::recvmsg;
+    sendmmsg => message::sendmmsg;
+    recvmmsg => message::recvmmsg;
 
-        Sysno::close => call.run(descriptors::close),
-        Sysno::close_range => call.run(descriptors::close_range),
-        Sysno::dup => call.run(descriptors::dup),
-        Sysno::dup3 => call.run(descriptors::dup3),
-        Sysno::fcntl => call.run(descriptors::fcntl),
-        Sysno::flock => call.run(descriptors::flock),
-        Sysno::ioctl => call.run(descriptors::ioctl),
+    close => descriptors::close;
+    close_range => descriptors::close_range;
+    dup => descriptors::dup;
+    dup3 => descriptors::dup3;
+    fcntl => descriptors::fcntl;
+    flock => descriptors::flock;
+    ioctl => descriptors::ioctl;
 
-        Sysno::fstat => call.run(stat::fstat),
-        FSTATAT => call.run(stat::fstatat),
-        Sysno::statx => call.run(stat::statx),
-        Sysno::statfs => call.run(stat::statfs),
-        Sysno::fstatfs => call.run(stat::fstatfs),
-        Sysno::getxattr | Sysno::setxattr | Sysno::removexattr => call.run(xattr::of_path),
-        Sysno::lgetxattr | Sysno::lsetxattr | Sysno::lremovexattr => call.run(xattr::of_link),
-        Sysno::fgetxattr | Sysno::fsetxattr | Sysno::fremovexattr => call.run(xattr::of_open),
-        Sysno::listxattr => call.run(xattr::list),
-        Sysno::llistxattr => call.run(xattr::list_of_link),
-        Sysno::flistxattr => call.run(xattr::list_of_open),
-        Sysno::faccessat => call.run(stat::faccessat),
-        Sysno::faccessat2 => call.run(stat::faccessat2),
-        Sysno::readlinkat => call.run(stat::readlinkat),
+    fstat => stat::fstat;
+    #[cfg(target_arch = "x86_64")]
+    newfstatat => stat::fstatat;
+    #[cfg(target_arch = "aarch64")]
+    fstatat => stat::fstatat;
+    statx => stat::statx;
+    statfs => stat::statfs;
+    fstatfs => stat::fstatfs;
+    getxattr | setxattr | removexattr => xattr::of_path;
+    lgetxattr | lsetxattr | lremovexattr => xattr::of_link;
+    fgetxattr | fsetxattr | fremovexattr => xattr::of_open;
+    listxattr => xattr::list;
+    llistxattr => xattr::list_of_link;
+    flistxattr => xattr::list_of_open;
+    faccessat => stat::faccessat;
+    faccessat2 => stat::faccessat2;
+    readlinkat => stat::readlinkat;
 
-        Sysno::fchmod => call.run(attributes::fchmod),
-        Sysno::fchmodat => call.run(attributes::fchmodat),
-        Sysno::fchown => call.run(attributes::fchown),
-        Sysno::fchownat => call.run(attributes::fchownat),
-        Sysno::utimensat => call.run(attributes::utimensat),
-        Sysno::umask => call.run(attributes::umask),
+    fchmod => attributes::fchmod;
+    fchmodat => attributes::fchmodat;
+    fchown => attributes::fchown;
+    fchownat => attributes::fchownat;
+    utimensat => attributes::utimensat;
+    umask => attributes::umask;
 
-        Sysno::truncate => call.run(size::truncate),
-        Sysno::ftruncate => call.run(size::ftruncate),
-        Sysno::fallocate => call.run(size::fallocate),
-        Sysno::fsync | Sysno::fdatasync => call.run(size::fsync),
-        Sysno::syncfs => call.run(size::syncfs),
-        Sysno::fadvise64 => call.run(size::fadvise),
+    truncate => size::truncate;
+    ftruncate => size::ftruncate;
+    fallocate => size::fallocate;
+    fsync | fdatasync => size::fsync;
+    syncfs => size::syncfs;
+    fadvise64 => size::fadvise;
 
-        Sysno::mkdirat => call.run(names::mkdirat),
-        Sysno::mknodat => call.run(names::mknodat),
-        Sysno::unlinkat => call.run(names::unlinkat),
-        Sysno::linkat => call.run(names::linkat),
-        Sysno::symlinkat => call.run(names::symlinkat),
-        Sysno::renameat2 => call.run(names::renameat2),
-        Sysno::renameat => call.run(names::renameat),
+    mkdirat => names::mkdirat;
+    mknodat => names::mknodat;
+    unlinkat => names::unlinkat;
+    linkat => names::linkat;
+    symlinkat => names::symlinkat;
+    renameat2 => names::renameat2;
+    renameat => names::renameat;
 
-        Sysno::getdents64 => call.run(directories::getdents64),
-        Sysno::getcwd => call.run(directories::getcwd),
-        Sysno::chdir => call.run(directories::chdir),
-        Sysno::fchdir => call.run(directories::fchdir),
-        Sysno::chroot => call.run(directories::chroot),
+    getdents64 => directories::getdents64;
+    getcwd => directories::getcwd;
+    chdir => directories::chdir;
+    fchdir => directories::fchdir;
+    chroot => directories::chroot;
 
-        Sysno::mount => call.run(mounts::mount),
-        Sysno::umount2 => call.run(mounts::umount),
+    mount => mounts::mount;
+    umount2 => mounts::umount;
 
-        Sysno::ppoll => call.run(poll::ppoll),
-        Sysno::pselect6 => call.run(select::pselect),
+    ppoll => poll::ppoll, NOT_RESTARTED;
+    pselect6 => select::pselect, NOT_RESTARTED;
 
-        Sysno::sync => Ok(0),
-        Sysno::pivot_root => Err(Errno::EINVAL),
-        _ => legacy(sysno, call),
-    }
-}
-
-/// Calls that only x86_64 has.
-#[cfg(target_arch = "x86_64")]
-fn legacy(sysno: Sysno, call: Call<'_>) -> Result<u64> {
-    const CWD: DirFd = DirFd::Cwd;
-    match sysno {
-        Sysno::open => {
-            call.run(|task: &Task, path, flags, mode| open::openat(task, CWD, path, flags, mode))
-        }
-        Sysno::creat => call.run(|task: &Task, path, mode| {
-            let flags = OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::TRUNC;
-            open::openat(task, CWD, path, flags, mode)
-        }),
-        Sysno::pipe => call.run(|task: &Task, at| open::pipe2(task, at, PipeFlags::empty())),
-        Sysno::dup2 => call.run(descriptors::dup2),
-        Sysno::stat => call
-            .run(|task: &Task, path, into| stat::fstatat(task, CWD, path, into, AtFlags::empty())),
-        Sysno::lstat => call.run(|task: &Task, path, into| {
-            stat::fstatat(task, CWD, path, into, AtFlags::SYMLINK_NOFOLLOW)
-        }),
-        Sysno::access => call.run(|task: &Task, path, mode| stat::faccessat(task, CWD, path, mode)),
-        Sysno::readlink => {
-            call.run(|task: &Task, path, into, size| stat::readlinkat(task, CWD, path, into, size))
-        }
-        Sysno::chmod => {
-            call.run(|task: &Task, path, mode| attributes::fchmodat(task, CWD, path, mode))
-        }
-        Sysno::chown => call.run(|task: &Task, path, uid, gid| {
-            attributes::fchownat(task, CWD, path, uid, gid, AtFlags::empty())
-        }),
-        Sysno::lchown => call.run(|task: &Task, path, uid, gid| {
-            attributes::fchownat(task, CWD, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
-        }),
-        Sysno::utime => call.run(attributes::utime),
-        Sysno::utimes => {
-            call.run(|task: &Task, path, times| attributes::futimesat(task, CWD, path, times))
-        }
-        Sysno::futimesat => call.run(attributes::futimesat),
-        Sysno::mkdir => call.run(|task: &Task, path, mode| names::mkdirat(task, CWD, path, mode)),
-        Sysno::mknod => call
-            .run(|task: &Task, path, mode, device| names::mknodat(task, CWD, path, mode, device)),
-        Sysno::rmdir => {
-            call.run(|task: &Task, path| names::unlinkat(task, CWD, path, UnlinkFlags::REMOVEDIR))
-        }
-        Sysno::unlink => {
-            call.run(|task: &Task, path| names::unlinkat(task, CWD, path, UnlinkFlags::empty()))
-        }
-        Sysno::link => call
-            .run(|task: &Task, from, to| names::linkat(task, CWD, from, CWD, to, AtFlags::empty())),
-        Sysno::symlink => {
-            call.run(|task: &Task, target, path| names::symlinkat(task, target, CWD, path))
-        }
-        Sysno::rename => {
-            call.run(|task: &Task, from, to| names::renameat(task, CWD, from, CWD, to))
-        }
-        Sysno::getdents => call.run(directories::getdents),
-        Sysno::epoll_create => call.run(epoll::epoll_create),
-        Sysno::epoll_wait => call.run(epoll::epoll_wait),
-        Sysno::eventfd => call.run(event::eventfd),
-        Sysno::poll => call.run(poll::poll),
-        Sysno::select => call.run(select::select),
-        _ => super::other(sysno, call),
-    }
+    sync => |_: &Task| Ok(0);
+    pivot_root => |_: &Task| Err(Errno::EINVAL);
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn legacy(sysno: Sysno, call: Call<'_>) -> Result<u64> {
-    super::other(sysno, call)
-}
+use super::other as otherwise;
+/// Calls that only x86_64 has.
+#[cfg(target_arch = "x86_64")]
+use old::call as otherwise;
 
 bitflags::bitflags! {
     /// AT_*, of which each call knows some.

@@ -196,6 +196,7 @@ pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result
     if userfault::are_told() {
         userfault::removing(task, start, len, advice)?;
     }
+    // Fast path: by it allocators give memory back.
     if advice == Advice::DontNeed {
         in_space(task, |space| space.dont_need(start, len))?;
         return Ok(0);
@@ -208,57 +209,20 @@ pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result
 #[inline(never)]
 fn advise(task: &Task, space: &AddressSpace, start: VirtAddr, len: u64, advice: Advice) -> Result {
     let start = aligned(start)?;
+    let offline = |how| kernel_lock::with(|| hwpoison::offline(task, space, start, len, how));
     match advice {
-        Advice::Offline(how) => {
-            kernel_lock::with(|| hwpoison::offline(task, space, start, len, how))
-        }
+        Advice::HwPoison => offline(Offline::Hard),
+        Advice::SoftOffline => offline(Offline::Soft),
         _ => Ok(space.advise(start, len, advice)?),
     }
 }
 
 impl Argument<'_> for Advice {
-    /// MADV_*; EINVAL for others. Fast path: MADV_DONTNEED, by which allocators give memory back.
+    /// MADV_*; EINVAL for others.
     #[inline(always)]
     fn take(registers: &mut Registers<'_>) -> Result<Self> {
-        match registers.next() as u32 {
-            abi::MADV_DONTNEED => Ok(Advice::DontNeed),
-            other => advice_of(other).ok_or(Errno::EINVAL),
-        }
+        Advice::from_repr(registers.next() as u32).ok_or(Errno::EINVAL)
     }
-}
-
-#[inline(never)]
-fn advice_of(number: u32) -> Option<Advice> {
-    Some(match number {
-        abi::MADV_DONTNEED => Advice::DontNeed,
-        abi::MADV_NORMAL => Advice::Normal,
-        abi::MADV_RANDOM => Advice::Random,
-        abi::MADV_SEQUENTIAL => Advice::Sequential,
-        abi::MADV_WILLNEED => Advice::WillNeed,
-        abi::MADV_DONTNEED_LOCKED => Advice::DontNeedLocked,
-        abi::MADV_FREE => Advice::Free,
-        abi::MADV_REMOVE => Advice::Remove,
-        abi::MADV_DONTFORK => Advice::DontFork,
-        abi::MADV_DOFORK => Advice::DoFork,
-        abi::MADV_MERGEABLE => Advice::Mergeable,
-        abi::MADV_UNMERGEABLE => Advice::Unmergeable,
-        abi::MADV_HUGEPAGE => Advice::HugePage,
-        abi::MADV_NOHUGEPAGE => Advice::NoHugePage,
-        abi::MADV_DONTDUMP => Advice::DontDump,
-        abi::MADV_DODUMP => Advice::DoDump,
-        abi::MADV_WIPEONFORK => Advice::WipeOnFork,
-        abi::MADV_KEEPONFORK => Advice::KeepOnFork,
-        abi::MADV_COLD => Advice::Cold,
-        abi::MADV_PAGEOUT => Advice::PageOut,
-        abi::MADV_POPULATE_READ => Advice::PopulateRead,
-        abi::MADV_POPULATE_WRITE => Advice::PopulateWrite,
-        abi::MADV_COLLAPSE => Advice::Collapse,
-        abi::MADV_GUARD_INSTALL => Advice::GuardInstall,
-        abi::MADV_GUARD_REMOVE => Advice::GuardRemove,
-        abi::MADV_HWPOISON => Advice::Offline(Offline::Hard),
-        abi::MADV_SOFT_OFFLINE => Advice::Offline(Offline::Soft),
-        _ => return None,
-    })
 }
 
 /// mseal(2). EINVAL for flags, of which there are none.

@@ -59,7 +59,7 @@ pub fn process_madvise(
     let ranges = ranges(list)?;
     let process = process(task, fd)?;
     let space = process.space.get().ok_or(Errno::ESRCH)?;
-    let advice = super::advice_of(advice).ok_or(Errno::EINVAL)?;
+    let advice = Advice::from_repr(advice).ok_or(Errno::EINVAL)?;
     let own = task.space.with(|own| own.is(&space)) == Some(true);
     if !own {
         may_advise(task, advice)?;

@@ -83,6 +83,14 @@ impl Worker {
             Kind::Pid => self.process(),
             Kind::Sig => r.below(66) as usize,
             Kind::Small => r.below(40) as usize,
+            Kind::Advice => match r.below(8) {
+                0 => 100 + r.below(5) as usize,
+                _ => r.below(28) as usize,
+            },
+            Kind::Family => match r.below(8) {
+                0 => r.below(48) as usize,
+                _ => libc::AF_UNIX as usize,
+            },
             Kind::Request => match r.below(4) {
                 0 => r.bits() as u32 as usize,
                 _ => 0x5400 + r.below(64) as usize,

@@ -229,6 +229,8 @@ impl Worker {
             // takes time.
             libc::SYS_ppoll
             | libc::SYS_pselect6
+            | libc::SYS_epoll_pwait
+            | libc::SYS_epoll_pwait2
             | libc::SYS_rt_sigsuspend
             | libc::SYS_rt_sigtimedwait => self.random.one_in(20),
             // They only take time.
@@ -236,7 +238,18 @@ impl Worker {
                 self.random.one_in(4)
             }
             _ if Some(low) == PAUSE => self.random.one_in(4),
-            libc::SYS_execve => self.random.one_in(20),
+            libc::SYS_execve | libc::SYS_execveat => self.random.one_in(20),
+            // What follows is done with fewer rights, or elsewhere.
+            libc::SYS_setuid
+            | libc::SYS_setreuid
+            | libc::SYS_setresuid
+            | libc::SYS_setfsuid
+            | libc::SYS_capset
+            | libc::SYS_chroot
+            | libc::SYS_setrlimit
+            | libc::SYS_close_range => self.random.one_in(50),
+            // Those above 5 say what the kernel prints on the console.
+            libc::SYS_syslog => a[0] as u32 <= 5,
             libc::SYS_mount | libc::SYS_umount2 => !self.guest && self.random.one_in(50),
             libc::SYS_ioctl => !FORBIDDEN_REQUESTS.contains(&(a[1] as u32 as u64)),
             // Handing memory to the kernel for good, or filters that forbid exit.

@@ -82,7 +82,8 @@ fn run(info: &BootInfo) -> ! {
     if let Err(error) = fs::boot::init(&[archive]) {
         give_up(format_args!("cannot unpack the initramfs: {error}"));
     }
-    if let Some(plan) = ktest::Plan::from_command_line(&cmdline.text) {
+    let tests = cmdline.tests.iter();
+    if let Some(plan) = ktest::Plan::of(tests.map(|setting| (&*setting.name, &*setting.value))) {
         tests::run(&plan);
     }
     if let Err(error) = exec::spawn_init(cmdline) {

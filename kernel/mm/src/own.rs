@@ -3,23 +3,23 @@
 
 pub use ::own::*;
 
-use crate::switch::{AccountScheme, Kept, Switches};
+use crate::switch::{AccountScheme, Accounting, Switches};
 
 /// The scheme that the switches choose at boot; they must not change while a folio is in use.
 ///
 /// A loop chooses once, by [`with_scheme`], so that every scheme is compiled into it. A single
 /// operation has the default scheme and single pages in line, and calls the others.
 #[derive(Clone, Copy)]
-pub struct Chosen<'a>(pub &'a Switches);
+pub struct ChosenScheme<'a>(pub &'a Switches);
 
-impl Chosen<'_> {
+impl ChosenScheme<'_> {
     fn chosen(&self) -> &Self {
         self
     }
     /// The scheme, and what it counts beside the references.
     #[inline]
-    pub(crate) fn kept(&self) -> Kept {
-        self.0.kept()
+    pub(crate) fn accounting(&self) -> Accounting {
+        self.0.accounting()
     }
     /// [`Digits`] with its settings.
     #[inline]
@@ -28,7 +28,7 @@ impl Chosen<'_> {
             stored: self.0.subids_stored(),
             exclusive: self.0.writer_exclusive(),
             add: self.0.seq_add(),
-            pages: self.kept().counts_pages() && self.kept().in_section(),
+            pages: self.accounting().counts_pages() && self.accounting().in_section(),
         }
     }
 }
@@ -48,16 +48,16 @@ macro_rules! with_scheme {
         use $crate::own::{FirstOwner, Paged, PerPage, Total, TwoSlot, Unified};
         use $crate::switch::AccountScheme as Scheme;
         let chosen = $chosen;
-        let kept = chosen.kept();
-        match (kept.scheme(), kept.counts_pages()) {
+        let accounting = chosen.accounting();
+        match (accounting.scheme(), accounting.counts_pages()) {
             // Asked by one comparison.
-            _ if kept == $crate::switch::Kept::PLAIN => $crate::own::with!($account = Unified; $work),
+            _ if accounting == $crate::switch::Accounting::PLAIN => $crate::own::with!($account = Unified; $work),
             (Scheme::PerPage, _) => $crate::own::with!($account = PerPage; $work),
             (Scheme::Total, false) => $crate::own::with!($account = Total; $work),
             (Scheme::TwoSlot, false) => $crate::own::with!($account = TwoSlot; $work),
             (Scheme::FirstOwner, false) => $crate::own::with!($account = FirstOwner; $work),
             (Scheme::Digits, false) => $crate::own::with!($account = chosen.digits(); $work),
-            (Scheme::Digits, true) if kept.in_section() => $crate::own::with!($account = chosen.digits(); $work),
+            (Scheme::Digits, true) if accounting.in_section() => $crate::own::with!($account = chosen.digits(); $work),
             (Scheme::Digits, true) => $crate::own::with!($account = Paged(chosen.digits()); $work),
             (Scheme::Unified, _) => $crate::own::with!($account = Paged(Unified); $work),
             (Scheme::Total, true) => $crate::own::with!($account = Paged(Total); $work),
@@ -73,7 +73,7 @@ pub(crate) use with_scheme;
 macro_rules! with_single {
     ($chosen:expr, $account:ident => $work:expr) => {{
         use $crate::own::{Single, Unified};
-        match $chosen.kept().scheme() {
+        match $chosen.accounting().scheme() {
             $crate::switch::AccountScheme::Unified => $crate::own::with!($account = Unified; $work),
             _ => $crate::own::with!($account = Single; $work),
         }
@@ -82,10 +82,10 @@ macro_rules! with_single {
 pub(crate) use with_single;
 
 /// A scheme to compare with, for a folio of more than one page.
-struct Called<'a>(Chosen<'a>);
+struct OtherScheme<'a>(ChosenScheme<'a>);
 
-impl<'a> Called<'a> {
-    fn chosen(&self) -> &Chosen<'a> {
+impl<'a> OtherScheme<'a> {
+    fn chosen(&self) -> &ChosenScheme<'a> {
         &self.0
     }
 }
@@ -117,7 +117,7 @@ macro_rules! account {
         impl Account for $name {
             #[$attribute]
             fn counts_pages(&self) -> bool {
-                self.chosen().kept().counts_pages()
+                self.chosen().accounting().counts_pages()
             }
             $(#[$attribute]
             fn $method(&self, book: &impl Book $(, $arg: $type)*) $(-> $answer)? {
@@ -127,23 +127,23 @@ macro_rules! account {
     };
 }
 
-macro_rules! in_place {
+macro_rules! in_line {
     ($chosen:expr, $book:expr, $scheme:ident => $question:expr) => {
-        if $chosen.kept() == Kept::PLAIN {
+        if $chosen.accounting() == Accounting::PLAIN {
             with!($scheme = Unified; $question)
-        } else if $book.order() == Order(0) && $chosen.kept().scheme() != AccountScheme::Unified {
+        } else if $book.order() == Order(0) && $chosen.accounting().scheme() != AccountScheme::Unified {
             with!($scheme = Single; $question)
         } else {
-            with!($scheme = Called(*$chosen); $question)
+            with!($scheme = OtherScheme(*$chosen); $question)
         }
     };
 }
 
-macro_rules! by_call {
+macro_rules! out_of_line {
     ($called:expr, $book:expr, $scheme:ident => $question:expr) => {
         with_scheme!($called.0, $scheme => $question)
     };
 }
 
-account!(Chosen<'_>, in_place, #[inline(always)]);
-account!(Called<'_>, by_call, #[inline(never)]);
+account!(ChosenScheme<'_>, in_line, #[inline(always)]);
+account!(OtherScheme<'_>, out_of_line, #[inline(never)]);

@@ -1,6 +1,6 @@
 //! Which scheme of the account the switches choose.
 
-use mm::own::{Account, Chosen, Meter, MmId, Owner, Part};
+use mm::own::{Account, ChosenScheme, Meter, MmId, Owner, Part};
 use mm::switch::{Switch, Switches};
 
 #[path = "../../own/tests/common/book.rs"]
@@ -16,7 +16,7 @@ fn owner(id: u16) -> Owner {
 /// bits.
 fn cost(switches: &Switches) -> u32 {
     let (sheet, mut meter) = (Sheet::new(2), Meter::default());
-    let (account, page) = (Chosen(switches), Part::ptes(0, 1));
+    let (account, page) = (ChosenScheme(switches), Part::ptes(0, 1));
     let [one, two] = [MmId::LAST, MmId::LAST - 1].map(owner);
     account.begin(&sheet, &one, page, &mut meter);
     account.map(&sheet, &two, page, &mut meter);

@@ -45,12 +45,11 @@
 //! `writer=exclusive` updates without read-modify-writes while no other writer is there, `seq=add`
 //! finds that out by an add, not by a compare-exchange.
 
-use crate::Order;
-use crate::count::Count;
+use crate::counted::{Counted, references};
 use crate::pages::{self, By, Part, Writer};
 use crate::seqcount::{Entry, Seqcount};
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
+use crate::{Book, MmId, Order, Owner, sums};
 
 /// The scheme and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,10 +174,6 @@ fn subid(shape: &Shape, who: &Owner, i: usize) -> u64 {
 }
 
 #[inline]
-fn references(book: &impl Book) -> Count<'_> {
-    Count(book.words(0).lo())
-}
-#[inline]
 fn seqcount(book: &impl Book) -> Seqcount<'_> {
     Seqcount(book.words(0).hi())
 }
@@ -255,19 +250,15 @@ impl Digits {
     }
 }
 
-impl Account for Digits {
+impl Counted for Digits {
     #[inline]
     fn counts_pages(&self) -> bool {
         self.pages
     }
+
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.begin(book, who, part, meter);
-        }
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part) {
         let n = u64::from(part.n);
-        meter.update(0);
-        references(book).0.store(n, Ordering::Relaxed);
         let shape = self.shape(book.order());
         seqcount(book).0.store(0, Ordering::Relaxed);
         mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
@@ -280,59 +271,27 @@ impl Account for Digits {
     }
 
     #[inline(always)]
-    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.refer(book, who, n, meter);
-        }
-        meter.update(1);
-        references(book).add(n, book.order());
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        self.change(book, [&Owner::PLAIN, who], part, Pages::Come)
     }
 
     #[inline(always)]
-    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) {
-            meter.more(self.change(book, [&Owner::PLAIN, who], part, Pages::Come));
-        }
-    }
-
-    #[inline(always)]
-    fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) {
-            meter.more(self.change(book, [who, &Owner::PLAIN], part, Pages::Go));
-        }
-    }
-
-    #[inline(always)]
-    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        if book.order() == Order(0) {
-            return Single.unrefer(book, who, n, meter);
-        }
-        meter.update(1);
-        let last = references(book).sub(n);
-        if last {
-            // No reader is left: the sequence begins anew.
-            seqcount(book).0.store(0, Ordering::Relaxed);
-        }
-        last
+    fn leave(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        self.change(book, [who, &Owner::PLAIN], part, Pages::Go)
     }
 
     #[inline]
-    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.pass(book, from, to, n, meter);
-        }
-        let rmws = self.change(book, [from, to], Part::nothing(n), Pages::Stay);
-        meter.update(rmws);
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
+        self.change(book, [from, to], Part::nothing(n), Pages::Stay)
     }
 
-    fn references(&self, book: &impl Book) -> u64 {
-        references(book).get()
+    #[inline(always)]
+    fn end(&self, book: &impl Book) {
+        // No reader is left: the sequence begins anew.
+        seqcount(book).0.store(0, Ordering::Relaxed);
     }
 
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-        if book.order() == Order(0) {
-            return Single.all_are(book, who, plain);
-        }
         let rest = || references(book).get().wrapping_sub(plain);
         let all = rest();
         if all > book.order().pages() {
@@ -346,15 +305,7 @@ impl Account for Digits {
         })
     }
 
-    fn same_id(&self, _: &impl Book) -> Option<MmId> {
-        None
-    }
-
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-        if book.order() == Order(0) {
-            return Single.agrees(book, held);
-        }
-        let (all, mapped) = sums(held);
         let shape = self.shape(book.order());
         let sum = |i| {
             let parts = held
@@ -362,27 +313,17 @@ impl Account for Digits {
                 .map(|(who, n)| n.wrapping_mul(subid(shape, who, i)));
             parts.fold(0, u64::wrapping_add)
         };
-        references(book).agrees(all)
-            && mapcount(book).load(Ordering::Relaxed) == mapped
+        mapcount(book).load(Ordering::Relaxed) == sums(held).1
             && (0..shape.values).all(|i| value(book, i).load(Ordering::Relaxed) == sum(i))
     }
 
-    fn split_leaf(&self, book: &impl Book, meter: &mut Meter) {
-        if self.pages {
-            let mut section = seqcount(book).write(self.entry());
-            pages::split_leaf(book, &mut Writer::Section(&mut section));
-            meter.more(section.end());
+    fn split_leaf(&self, book: &impl Book) -> u32 {
+        if !self.pages {
+            return 0;
         }
-    }
-
-    fn page_count(&self, book: &impl Book, i: usize) -> Option<u32> {
-        (self.pages && book.order() != Order(0)).then(|| pages::of_page(book, i))
-    }
-
-    fn forget_pages(&self, book: &impl Book) {
-        if self.pages {
-            pages::forget(book);
-        }
+        let mut section = seqcount(book).write(self.entry());
+        pages::split_leaf(book, &mut Writer::Section(&mut section));
+        section.end()
     }
 }
 

@@ -22,10 +22,10 @@
 //! mapping in the count of all, and a moment when the references were as many. 2^16 mappings of
 //! others between its looks would deceive it.
 
-use crate::count::Count;
+use crate::counted::{Counted, references};
 use crate::mutant::{self, Mutant};
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Order, Owner, Part, Single, sums};
+use crate::{Book, MmId, Owner, Part, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -39,10 +39,6 @@ const CHANGE: u64 = 1 << 48;
 const CHANGE_OF_ALL: u64 = 1 << 32;
 const COUNT: u64 = (1 << 32) - 1;
 
-#[inline]
-fn references(book: &impl Book) -> Count<'_> {
-    Count(book.words(0).lo())
-}
 #[inline]
 fn others(book: &impl Book) -> &AtomicU64 {
     book.words(0).hi()
@@ -100,63 +96,33 @@ fn sole_owner(book: &impl Book, plain: u64) -> Option<u16> {
     (sole && same && held != 0).then_some(owner_in(before))
 }
 
-impl Account for FirstOwner {
+impl Counted for FirstOwner {
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.begin(book, who, part, meter);
-        }
-        let n = u64::from(part.n);
-        meter.update(0);
-        references(book).0.store(n, Ordering::Relaxed);
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part) {
         others(book).store(u64::from(who.id) << ID_AT, Ordering::Relaxed);
-        all(book).store(n * who.mapped(), Ordering::Relaxed);
+        all(book).store(u64::from(part.n) * who.mapped(), Ordering::Relaxed);
     }
 
     #[inline(always)]
-    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.refer(book, who, n, meter);
-        }
-        meter.update(1);
-        references(book).add(n, book.order());
-    }
-
-    #[inline(always)]
-    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) && who.id != 0 {
-            meter.more(map(book, who, part.n.into()));
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        match who.id {
+            0 => 0,
+            _ => map(book, who, part.n.into()),
         }
     }
 
     #[inline(always)]
-    fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) && who.id != 0 {
-            meter.more(unmap(book, who, part.n.into()));
+    fn leave(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        match who.id {
+            0 => 0,
+            _ => unmap(book, who, part.n.into()),
         }
-    }
-
-    #[inline(always)]
-    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        if book.order() == Order(0) {
-            return Single.unrefer(book, who, n, meter);
-        }
-        meter.update(1);
-        let last = references(book).sub(n);
-        if last {
-            others(book).store(0, Ordering::Relaxed);
-            all(book).store(0, Ordering::Relaxed);
-        }
-        last
     }
 
     #[inline]
-    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.pass(book, from, to, n, meter);
-        }
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
         let n = u64::from(n);
-        let rmws = match (from.id, to.id) {
+        match (from.id, to.id) {
             (from, to) if from == to => 0,
             (_, 0) => unmap(book, from, n),
             (0, _) => map(book, to, n),
@@ -172,38 +138,28 @@ impl Account for FirstOwner {
                 }
                 _ => 0,
             },
-        };
-        meter.update(rmws);
+        }
     }
 
-    fn references(&self, book: &impl Book) -> u64 {
-        references(book).get()
+    #[inline(always)]
+    fn end(&self, book: &impl Book) {
+        others(book).store(0, Ordering::Relaxed);
+        all(book).store(0, Ordering::Relaxed);
     }
 
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-        if book.order() == Order(0) {
-            return Single.all_are(book, who, plain);
-        }
         sole_owner(book, plain) == Some(who.id)
     }
 
     fn same_id(&self, book: &impl Book) -> Option<MmId> {
-        if book.order() == Order(0) {
-            return None;
-        }
         MmId::new(sole_owner(book, 0)?)
     }
 
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-        if book.order() == Order(0) {
-            return Single.agrees(book, held);
-        }
-        let (references_held, mapped) = sums(held);
+        let (_, mapped) = sums(held);
         let others = others(book).load(Ordering::Relaxed);
         let own = held.iter().filter(|(who, _)| who.id == owner_in(others));
         let own: u64 = own.map(|(who, n)| n * who.mapped()).sum();
-        references(book).agrees(references_held)
-            && all(book).load(Ordering::Relaxed) & COUNT == mapped
-            && others & COUNT == mapped - own
+        all(book).load(Ordering::Relaxed) & COUNT == mapped && others & COUNT == mapped - own
     }
 }

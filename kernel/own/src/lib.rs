@@ -42,6 +42,7 @@
 extern crate std;
 
 mod count;
+mod counted;
 mod digits;
 mod first_owner;
 mod ids;

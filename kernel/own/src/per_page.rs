@@ -7,11 +7,11 @@
 //! ```
 //! Order 0 has only a plain count.
 
-use crate::count::Count;
+use crate::counted::{Counted, references};
 use crate::mutant::{self, Mutant};
 use crate::pages::{self, By, Part, Writer};
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Order, Owner, Single, sums};
+use crate::{Book, Owner};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -19,9 +19,6 @@ pub struct PerPage;
 
 const ADDED: u64 = 1;
 
-fn references(book: &impl Book) -> Count<'_> {
-    Count(book.words(0).lo())
-}
 fn added(book: &impl Book) -> &AtomicU64 {
     book.words(0).hi()
 }
@@ -37,95 +34,62 @@ fn note_added(book: &impl Book) {
     }
 }
 
-impl Account for PerPage {
+/// Counts entries that come or go. Returns the read-modify-writes.
+#[inline(always)]
+fn count(change: impl FnOnce(&mut Writer<'_, '_>)) -> u32 {
+    let mut writer = Writer::Atomic(0);
+    change(&mut writer);
+    writer.rmws()
+}
+
+impl Counted for PerPage {
     #[inline]
     fn counts_pages(&self) -> bool {
         true
     }
-
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.begin(book, who, part, meter);
-        }
-        meter.update(0);
-        references(book).0.store(part.n.into(), Ordering::Relaxed);
+    fn begin(&self, book: &impl Book, _: &Owner, part: Part) {
         added(book).store(0, Ordering::Relaxed);
         pages::begin(book, part);
     }
     #[inline(always)]
-    fn refer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
-        meter.update(1);
-        references(book).add(n, book.order());
-    }
-    #[inline(always)]
-    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) && part.by != By::Nothing {
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        if part.by != By::Nothing {
             // Before the entry: a reader that finds nothing added has not met it.
             note_added(book);
         }
-        self.enter_again(book, who, part, meter);
+        self.enter_again(book, who, part)
     }
     #[inline(always)]
-    fn enter_again(&self, book: &impl Book, _: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) {
-            let mut writer = Writer::Atomic(0);
-            writer.map(book, part);
-            meter.more(writer.rmws());
-        }
+    fn enter_again(&self, book: &impl Book, _: &Owner, part: Part) -> u32 {
+        count(|writer| writer.map(book, part))
     }
     #[inline(always)]
-    fn leave(&self, book: &impl Book, _: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) {
-            let mut writer = Writer::Atomic(0);
-            writer.unmap(book, part);
-            meter.more(writer.rmws());
-        }
-    }
-    #[inline(always)]
-    fn unrefer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) -> bool {
-        meter.update(1);
-        let last = references(book).sub(n);
-        if last && book.order() != Order(0) {
-            added(book).store(0, Ordering::Relaxed);
-        }
-        last
+    fn leave(&self, book: &impl Book, _: &Owner, part: Part) -> u32 {
+        count(|writer| writer.unmap(book, part))
     }
     /// The entries stay as they are.
     #[inline]
-    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, _: u32, meter: &mut Meter) {
-        if book.order() != Order(0) && from.id != to.id {
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, _: u32) -> u32 {
+        if from.id != to.id {
             note_added(book);
         }
-        meter.update(0);
+        0
     }
-    fn references(&self, book: &impl Book) -> u64 {
-        references(book).get()
+    #[inline(always)]
+    fn end(&self, book: &impl Book) {
+        added(book).store(0, Ordering::Relaxed);
     }
-    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-        if book.order() == Order(0) {
-            return Single.all_are(book, who, plain);
-        }
+    fn all_are(&self, book: &impl Book, _: &Owner, plain: u64) -> bool {
         let rest = references(book).get().wrapping_sub(plain);
         let alone = || added(book).load(Ordering::Acquire) != ADDED;
         // Without ADDED only the asker has mappings, which it does not change while it asks.
         alone() && rest <= book.order().pages() && rest == pages::all(book) && alone()
     }
-    fn same_id(&self, _: &impl Book) -> Option<MmId> {
-        None
+    fn agrees(&self, _: &impl Book, _: &[(Owner, u64)]) -> bool {
+        true
     }
-    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-        references(book).agrees(sums(held).0)
-    }
-    fn split_leaf(&self, book: &impl Book, meter: &mut Meter) {
-        let mut writer = Writer::Atomic(0);
-        pages::split_leaf(book, &mut writer);
-        meter.more(writer.rmws());
-    }
-    fn page_count(&self, book: &impl Book, i: usize) -> Option<u32> {
-        (book.order() != Order(0)).then(|| pages::of_page(book, i))
-    }
-    fn forget_pages(&self, book: &impl Book) {
-        pages::forget(book);
+    fn split_leaf(&self, book: &impl Book) -> u32 {
+        count(|writer| pages::split_leaf(book, writer))
     }
 }

@@ -8,10 +8,9 @@
 //! Order 0 has only a plain count. While ADDED is not set, all mappings are those of
 //! [`Account::begin`]: their number only falls, and a caller that maps the folio is that MM.
 
-use crate::Order;
-use crate::count::Count;
+use crate::counted::{Counted, references};
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, Part, Single, sums};
+use crate::{Book, Owner, Part, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -20,9 +19,6 @@ pub struct Total;
 /// A mapping was added after the first ones.
 const ADDED: u64 = 1 << 63;
 
-fn references(book: &impl Book) -> Count<'_> {
-    Count(book.words(0).lo())
-}
 fn mapcount(book: &impl Book) -> &AtomicU64 {
     book.words(0).hi()
 }
@@ -46,85 +42,54 @@ fn unmap(book: &impl Book, n: u32) -> u32 {
     1
 }
 
-impl Account for Total {
+impl Counted for Total {
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.begin(book, who, part, meter);
-        }
-        let n = u64::from(part.n);
-        meter.update(0);
-        references(book).0.store(n, Ordering::Relaxed);
-        mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part) {
+        mapcount(book).store(u64::from(part.n) * who.mapped(), Ordering::Relaxed);
     }
 
     #[inline(always)]
-    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.refer(book, who, n, meter);
-        }
-        meter.update(1);
-        references(book).add(n, book.order());
-    }
-
-    #[inline(always)]
-    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) && who.id != 0 {
-            meter.more(map(book, part.n));
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        match who.id {
+            0 => 0,
+            _ => map(book, part.n),
         }
     }
 
     #[inline(always)]
-    fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) && who.id != 0 {
-            mapcount(book).fetch_add(part.n.into(), Ordering::Relaxed);
-            meter.more(1);
+    fn enter_again(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        if who.id == 0 {
+            return 0;
         }
+        mapcount(book).fetch_add(part.n.into(), Ordering::Relaxed);
+        1
     }
 
     #[inline(always)]
-    fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) && who.id != 0 {
-            meter.more(unmap(book, part.n));
+    fn leave(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        match who.id {
+            0 => 0,
+            _ => unmap(book, part.n),
         }
-    }
-
-    #[inline(always)]
-    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        if book.order() == Order(0) {
-            return Single.unrefer(book, who, n, meter);
-        }
-        meter.update(1);
-        let last = references(book).sub(n);
-        if last {
-            mapcount(book).store(0, Ordering::Relaxed);
-        }
-        last
     }
 
     #[inline]
-    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.pass(book, from, to, n, meter);
-        }
-        let rmws = match (from.id, to.id) {
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
+        match (from.id, to.id) {
             (from, to) if from == to => 0,
             (_, 0) => unmap(book, n),
             (0, _) => map(book, n),
             // The total stays; the folio has another mapper now.
             _ => map(book, 0),
-        };
-        meter.update(rmws);
-    }
-
-    fn references(&self, book: &impl Book) -> u64 {
-        references(book).get()
-    }
-
-    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-        if book.order() == Order(0) {
-            return Single.all_are(book, who, plain);
         }
+    }
+
+    #[inline(always)]
+    fn end(&self, book: &impl Book) {
+        mapcount(book).store(0, Ordering::Relaxed);
+    }
+
+    fn all_are(&self, book: &impl Book, _: &Owner, plain: u64) -> bool {
         let rest = || references(book).get().wrapping_sub(plain);
         let mapped = mapcount(book).load(Ordering::Acquire);
         let all = rest();
@@ -136,16 +101,7 @@ impl Account for Total {
             && mapcount(book).load(Ordering::Relaxed) == mapped
     }
 
-    fn same_id(&self, _: &impl Book) -> Option<MmId> {
-        None
-    }
-
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-        if book.order() == Order(0) {
-            return Single.agrees(book, held);
-        }
-        let (all, mapped) = sums(held);
-        let total = || mapcount(book).load(Ordering::Relaxed) & !ADDED;
-        references(book).agrees(all) && total() == mapped
+        mapcount(book).load(Ordering::Relaxed) & !ADDED == sums(held).1
     }
 }

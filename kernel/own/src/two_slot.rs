@@ -17,10 +17,9 @@
 //! References are counted before a mapping comes and dropped after it is gone, as in
 //! [`crate::Digits`].
 
-use crate::Order;
-use crate::count::Count;
+use crate::counted::{Counted, references};
 use crate::sync::{self, AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, Part, Single, sums};
+use crate::{Book, MmId, Owner, Part, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -34,9 +33,6 @@ const SHARED: u64 = 1 << 62;
 const ID_AT: u32 = 46;
 const COUNT: u64 = (1 << ID_AT) - 1;
 
-fn references(book: &impl Book) -> Count<'_> {
-    Count(book.words(0).lo())
-}
 /// Slot A, with the two bits.
 fn head(book: &impl Book) -> &AtomicU64 {
     book.words(0).hi()
@@ -167,18 +163,12 @@ impl TwoSlot {
     }
 }
 
-impl Account for TwoSlot {
+impl Counted for TwoSlot {
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.begin(book, who, part, meter);
-        }
-        let n = u64::from(part.n);
-        meter.update(0);
-        references(book).0.store(n, Ordering::Relaxed);
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part) {
         let slot = Slot {
             id: who.id,
-            count: n * who.mapped(),
+            count: u64::from(part.n) * who.mapped(),
         };
         head(book).store(slot.bits(), Ordering::Relaxed);
         book.words(1).lo().store(slot.count, Ordering::Relaxed);
@@ -186,54 +176,21 @@ impl Account for TwoSlot {
     }
 
     #[inline(always)]
-    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.refer(book, who, n, meter);
-        }
-        meter.update(1);
-        references(book).add(n, book.order());
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        self.change(book, &Owner::PLAIN, who, part.n)
     }
 
     #[inline(always)]
-    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) {
-            meter.more(self.change(book, &Owner::PLAIN, who, part.n));
-        }
-    }
-
-    #[inline(always)]
-    fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) {
-            meter.more(self.change(book, who, &Owner::PLAIN, part.n));
-        }
-    }
-
-    #[inline(always)]
-    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        if book.order() == Order(0) {
-            return Single.unrefer(book, who, n, meter);
-        }
-        meter.update(1);
-        references(book).sub(n)
+    fn leave(&self, book: &impl Book, who: &Owner, part: Part) -> u32 {
+        self.change(book, who, &Owner::PLAIN, part.n)
     }
 
     #[inline]
-    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
-        if book.order() == Order(0) {
-            return Single.pass(book, from, to, n, meter);
-        }
-        let rmws = self.change(book, from, to, n);
-        meter.update(rmws);
-    }
-
-    fn references(&self, book: &impl Book) -> u64 {
-        references(book).get()
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
+        self.change(book, from, to, n)
     }
 
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-        if book.order() == Order(0) {
-            return Single.all_are(book, who, plain);
-        }
         let rest = || references(book).get().wrapping_sub(plain);
         let all = rest();
         if all > book.order().pages() || head(book).load(Ordering::Relaxed) & SHARED != 0 {
@@ -247,15 +204,7 @@ impl Account for TwoSlot {
         exclusive
     }
 
-    fn same_id(&self, _: &impl Book) -> Option<MmId> {
-        None
-    }
-
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-        if book.order() == Order(0) {
-            return Single.agrees(book, held);
-        }
-        let (all, mapped) = sums(held);
         let slots = Slots::lock(book);
         let total = slots.total;
         let known = |slot: &Slot| {
@@ -264,6 +213,6 @@ impl Account for TwoSlot {
         };
         let agrees = slots.slots.iter().all(known);
         slots.unlock();
-        agrees && total == mapped && references(book).agrees(all)
+        agrees && total == sums(held).1
     }
 }

@@ -37,6 +37,8 @@ pub struct CommandLine {
     /// `transparent_hugepage=`, `thp_anon=`, `hugepages=`, `contpte=` and their values, in order:
     /// see the kernel's `thp`.
     pub memory: Vec<Setting>,
+    /// `quire.test=`, `quire.test.skip=` and others: see `ktest::Plan`.
+    pub tests: Vec<Setting>,
     /// Unknown words; boot reports them.
     pub unknown: Vec<String>,
 }
@@ -66,9 +68,11 @@ pub fn parse(text: &str, is_switch: impl Fn(&str) -> bool) -> CommandLine {
         least_cpu: 0,
         heap_fail: 0,
         memory: Vec::new(),
+        tests: Vec::new(),
         unknown: Vec::new(),
     };
-    let mut words = words(text).into_iter();
+    // Quotes are no part of a word.
+    let mut words = words(text).map(|word| word.replace('"', ""));
     for word in words.by_ref().take_while(|word| word != "--") {
         line.take(&word, &is_switch);
     }
@@ -76,21 +80,20 @@ pub fn parse(text: &str, is_switch: impl Fn(&str) -> bool) -> CommandLine {
     line
 }
 
-/// Words between blanks; double quotes keep blanks in a word and are no part of it.
-fn words(text: &str) -> Vec<String> {
-    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
-    for c in text.chars() {
-        match c {
-            '"' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            c if c.is_ascii_whitespace() && !quoted => words.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
+/// Words between blanks; double quotes keep blanks in a word.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let ends_word = move |c: char| {
+        quoted ^= c == '"';
+        c.is_ascii_whitespace() && !quoted
+    };
+    text.split(ends_word).filter(|word| !word.is_empty())
+}
+
+/// The words `NAME=value` before `--`, where there is no heap yet; in quotes it is another word.
+pub fn early(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let ours = words(text).take_while(|word| *word != "--");
+    ours.filter_map(|word| word.split_once('='))
 }
 
 /// Rows and columns of `24x80`.
@@ -130,8 +133,9 @@ impl CommandLine {
             ("maxcpus", Some(n)) if n.parse::<u32>().is_ok() => {
                 self.max_cpus = n.parse().unwrap_or(u32::MAX)
             }
-            // Read by ktest::Plan.
-            ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
+            ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", value) => {
+                self.tests.push(Setting::new(name, value.unwrap_or("")))
+            }
             ("quire.noinput", None) => self.no_input = true,
             ("quire.window", Some(size)) if let Some(size) = window(size) => {
                 self.window = Some(size)
@@ -193,6 +197,12 @@ mod tests {
         let line = line(r#"init=/a"b c"d  -- "x y" "" z"#);
         assert_eq!(line.init, "/ab cd");
         assert_eq!(line.init_args, ["x y", "", "z"]);
+    }
+
+    #[test]
+    fn before_there_is_a_heap() {
+        let early: Vec<_> = early("quiet account=per-page \"a=b c\" -- account=total").collect();
+        assert_eq!(early, [("account", "per-page"), ("\"a", "b c\"")]);
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn add_heap(free: &mut [PhysRange]) {
 /// Room for counts of the mappings of single pages, if the command line asks for any. It is read
 /// here and not from what was made of it: that takes memory.
 fn page_counts(info: &BootInfo, free: &mut [PhysRange], frames: usize) -> &'static [PageCount] {
-    if !mm::switch::page_counts(info.cmdline) {
+    if !mm::switch::page_counts(parts::cmdline::early(info.cmdline)) {
         return &[];
     }
     let bytes = (frames * size_of::<PageCount>()) as u64;

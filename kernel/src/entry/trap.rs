@@ -290,7 +290,7 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
                 attempt += 1;
             }
             Resolution::Claimed if wait_for_claim(task) => {}
-            Resolution::Asks => match userfault::ask(task, addr, access, Mode::User) {
+            Resolution::Userfault => match userfault::ask(task, addr, access, Mode::User) {
                 Answer::Again => {}
                 Answer::Refused => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
                 Answer::Interrupted => return,
@@ -398,7 +398,7 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     while match resolution {
         Resolution::Claimed => wait_for_claim(&task),
         Resolution::Bus => take_huge_back(&task, addr, access),
-        Resolution::Asks => userfault::ask(&task, addr, access, Mode::Kernel) == Answer::Again,
+        Resolution::Userfault => userfault::ask(&task, addr, access, Mode::Kernel) == Answer::Again,
         _ => false,
     } {
         resolution = resolve(&task, addr, access);

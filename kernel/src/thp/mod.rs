@@ -77,7 +77,7 @@ fn report(name: &str, value: &str, result: Result<(), boot::BadValue>) {
 /// Whether mappings of single pages are counted once the switch is set to this.
 fn needs_counts(switch: Switch, number: u32) -> bool {
     let word = switch.words()[number as usize];
-    mm::switch::page_counts(&alloc::format!("{}={word}", switch.name()))
+    mm::switch::page_counts([(switch.name(), word)])
 }
 
 fn set_switch(name: &str, value: &str) {

@@ -27,16 +27,13 @@ impl Plan<'static> {
 }
 
 impl<'a> Plan<'a> {
-    /// The plan in a kernel command line, or `None` without words for tests. What follows ` -- ` is
-    /// init's.
-    pub fn from_command_line(line: &'a str) -> Option<Self> {
+    /// The plan that a kernel command line asks for by these words and their values, or `None`
+    /// without any for tests.
+    pub fn of(words: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
         let mut plan = Plan::ALL;
         let mut asked = false;
-        for word in line
-            .split_ascii_whitespace()
-            .take_while(|word| *word != "--")
-        {
-            match word.split_once('=').unwrap_or((word, "")) {
+        for word in words {
+            match word {
                 ("quire.test", filter) => {
                     asked = true;
                     plan.filter = if filter.is_empty() { "*" } else { filter };
@@ -100,13 +97,16 @@ mod tests {
 
     #[test]
     fn command_line() {
+        let plan = |words: &[(&'static str, &'static str)]| Plan::of(words.iter().copied());
+        assert_eq!(plan(&[("quire.test.skip", "a")]), None);
+        assert_eq!(plan(&[("quire.test", "")]), Some(Plan::ALL));
+        let words = [
+            ("quire.test", "mm.*"),
+            ("quire.test.skip", "a,b"),
+            ("quire.test.after", "mm.x"),
+        ];
         assert_eq!(
-            Plan::from_command_line("quiet init=/bin/sh -- quire.test"),
-            None
-        );
-        assert_eq!(Plan::from_command_line("quiet quire.test"), Some(Plan::ALL));
-        assert_eq!(
-            Plan::from_command_line("quire.test=mm.* quire.test.skip=a,b quire.test.after=mm.x"),
+            plan(&words),
             Some(Plan {
                 filter: "mm.*",
                 skip: "a,b",
@@ -114,9 +114,7 @@ mod tests {
                 list: false
             })
         );
-        assert!(
-            Plan::from_command_line("quire.test.list")
-                .is_some_and(|plan| plan.list && plan.filter == "*")
-        );
+        let list = plan(&[("quire.test.list", "")]);
+        assert!(list.is_some_and(|plan| plan.list && plan.filter == "*"));
     }
 }

@@ -485,7 +485,7 @@ fn protection_moves_with_huge_pages<F: PteFormat>(w: &World<F>) {
             let before = frame(&s, page(3));
             assert_eq!(leave(&s, page(3)), Ok(size));
             w.check(&[&s], object.as_ref().as_slice());
-            assert_eq!(w.store(0, &s, page(2), 5), Err(Resolution::Asks));
+            assert_eq!(w.store(0, &s, page(2), 5), Err(Resolution::Userfault));
             assert_ne!(frame_of(w, &s, page(3)), before);
             assert_eq!(w.load(1, &s, page(3)), Ok(4));
             assert!(s.page_info(page(5)).write_protected);

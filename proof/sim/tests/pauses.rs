@@ -346,7 +346,10 @@ impl<F: PteFormat> Scene<F> {
                     .is_some_and(|vma| vma.object_page(at(n)).is_some());
                 if [SHARED, COPIES].contains(&area) && is_file && n - area >= len {
                     let gone = Err(Resolution::Bus);
-                    assert!(found == gone || found == Err(Resolution::Asks), "{found:?}");
+                    assert!(
+                        found == gone || found == Err(Resolution::Userfault),
+                        "{found:?}"
+                    );
                     assert_ne!(stored, Ok(()));
                 }
             }

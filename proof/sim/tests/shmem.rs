@@ -417,7 +417,7 @@ fn first_accesses_are_watched<F: PteFormat>(w: &World<F>) {
     shared(&s, &object, AT, 32);
     shared(&t, &object, AT, 32);
     register(&s, 32, VmaFlags::UFFD_MISSING | VmaFlags::UFFD_MINOR);
-    assert_eq!(w.load(0, &s, page(3)), Err(Resolution::Asks));
+    assert_eq!(w.load(0, &s, page(3)), Err(Resolution::Userfault));
     let fill = |n| {
         let at = VirtRange::new(page(n), page(n + 1));
         s.userfault_fill(at, page(n), Content::Bytes(&[7; PAGE_SIZE as usize]), false)
@@ -431,7 +431,7 @@ fn first_accesses_are_watched<F: PteFormat>(w: &World<F>) {
     w.store(1, &t, page(20), 5).unwrap();
     assert_eq!(
         (folio(w, &t, page(20)).0, w.load(0, &s, page(20))),
-        (4, Err(Resolution::Asks))
+        (4, Err(Resolution::Userfault))
     );
     let at = VirtRange::new(page(20), page(21));
     s.userfault_fill(at, page(20), Content::Object, false)
@@ -460,13 +460,13 @@ fn a_monitor_protects<F: PteFormat>(w: &World<F>) {
     s.userfault_protect(VirtRange::new(AT, page(32)), true)
         .unwrap();
     w.check(&[&s, &t], &[&object]);
-    assert_eq!(w.store(0, &s, page(4), 1), Err(Resolution::Asks));
+    assert_eq!(w.store(0, &s, page(4), 1), Err(Resolution::Userfault));
     assert_eq!(w.load(0, &s, page(4)), Ok(0));
     // A hole in the folio leaves the marks of all of it.
     punch(&object, 2, 1);
     w.check(&[&s, &t], &[&object]);
     assert_eq!(w.mm.counts().object, 15);
-    assert_eq!(w.store(0, &s, page(9), 1), Err(Resolution::Asks));
+    assert_eq!(w.store(0, &s, page(9), 1), Err(Resolution::Userfault));
     assert_eq!(
         (w.load(0, &s, page(3)), w.load(0, &s, page(2))),
         (Ok(1), Ok(0))
@@ -653,8 +653,8 @@ fn a_protected_leaf<F: PteFormat>(w: &World<F>) {
     w.check(&[&s, &t], &[&object]);
     punch(&object, 10, 1);
     w.check(&[&s, &t], &[&object]);
-    assert_eq!(w.store(0, &s, page(7), 1), Err(Resolution::Asks));
-    assert_eq!(w.store(0, &s, page(10), 1), Err(Resolution::Asks));
+    assert_eq!(w.store(0, &s, page(7), 1), Err(Resolution::Userfault));
+    assert_eq!(w.store(0, &s, page(10), 1), Err(Resolution::Userfault));
     assert_eq!(w.load(0, &s, page(7)), Ok(7));
     w.check(&[&s, &t], &[&object]);
 }
@@ -672,7 +672,7 @@ fn what_a_monitor_waits_for_stays_a_hole<F: PteFormat>(w: &World<F>) {
     register(&s, HUGE, VmaFlags::UFFD_MISSING);
     for asks in [&s, &t] {
         assert_eq!(collapse(asks, AT), Err(Error::Busy));
-        assert_eq!(w.load(0, &s, page(99)), Err(Resolution::Asks));
+        assert_eq!(w.load(0, &s, page(99)), Err(Resolution::Userfault));
     }
     w.check(&[&s, &t], &[&object]);
 }
@@ -716,7 +716,7 @@ fn a_range_collapses<F: PteFormat>(w: &World<F>) {
     };
     let second = VirtRange::new(page(HUGE), page(2 * HUGE));
     s.userfault_register(second, with).unwrap();
-    assert_eq!(w.load(0, &s, page(HUGE)), Err(Resolution::Asks));
+    assert_eq!(w.load(0, &s, page(HUGE)), Err(Resolution::Userfault));
     assert_eq!(collapse(&s, page(HUGE)), Ok(()));
     assert_eq!(w.load(0, &s, page(HUGE)), Ok(3));
     assert!(is_leaf(&s, page(HUGE)));

@@ -92,7 +92,7 @@ fn fill<F: PteFormat>(s: &Space<F>, n: u64, byte: u8) -> Result<(), Error> {
 }
 
 fn asks<T: std::fmt::Debug + PartialEq>(result: Result<T, Resolution>) {
-    assert_eq!(result, Err(Resolution::Asks));
+    assert_eq!(result, Err(Resolution::Userfault));
 }
 
 fn a_missing_page_is_asked_for_and_filled<F: PteFormat>(w: &World<F>) {

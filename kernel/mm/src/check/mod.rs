@@ -155,7 +155,7 @@ impl<M: Machine> Tally<'_, M> {
         self.charged += charged;
         let sealed = inner.vmas.iter().find(|vma| vma.is_sealed());
         assert!(
-            inner.refuses || sealed.is_none(),
+            inner.has_restricted_vmas || sealed.is_none(),
             "a seal that no verb asks for"
         );
         for vma in inner.vmas.iter() {

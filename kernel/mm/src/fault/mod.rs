@@ -57,7 +57,7 @@ pub enum Resolution {
     /// took it away.
     Poisoned(Order),
     /// The VMA's monitor decides ([`crate::AddressSpace::asked`]); to be tried again then.
-    Asks,
+    Userfault,
     /// Out of memory: for the OOM killer.
     NoMem,
     /// Not possible with the VMAs that a verb has left for a pause: to be tried again after

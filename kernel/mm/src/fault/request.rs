@@ -20,8 +20,8 @@ pub(super) struct Request {
     pub tried: bool,
     /// Copy a read-only private page all the same; it stays read-only (exec's setup).
     pub force: bool,
-    /// `Locked::past_marks` has looked after the VMA's marks.
-    pub unmarked: bool,
+    /// `Locked::past_markers` has looked after the VMA's marks.
+    pub markers_passed: bool,
 }
 
 impl Request {
@@ -33,7 +33,7 @@ impl Request {
             access,
             tried: false,
             force: false,
-            unmarked: false,
+            markers_passed: false,
         }
     }
     /// A request of the running thread, which has tried the access.

@@ -42,7 +42,7 @@ impl<M: Machine> AddressSpace<M> {
     #[inline(never)]
     fn fault_past_marks(&self, addr: VirtAddr, access: Access, why: Resolution) -> Resolution {
         let why = match why {
-            Resolution::Asks => self.lock().resolve(Request::tried(addr, access)).err(),
+            Resolution::Userfault => self.lock().resolve(Request::tried(addr, access)).err(),
             why => Some(why),
         };
         why.unwrap_or(Resolution::Done)
@@ -67,13 +67,13 @@ impl<M: Machine> Locked<'_, M> {
         most: Order,
     ) -> Result<Attempt, Resolution> {
         match self.attempt(request, most) {
-            Err(Resolution::Asks) => self.past_marks(request, most),
+            Err(Resolution::Userfault) => self.past_markers(request, most),
             result => result,
         }
     }
 
     /// Resolves a fault as far as possible without a fresh folio, of order `most` at most. Fails
-    /// with [`Resolution::Asks`] where the VMA's marks come first.
+    /// with [`Resolution::Userfault`] where the VMA's marks come first.
     #[inline(never)]
     pub(super) fn attempt(&mut self, request: Request, most: Order) -> Result<Attempt, Resolution> {
         self.attempt_here(request, most)
@@ -96,8 +96,8 @@ impl<M: Machine> Locked<'_, M> {
         if !may_try(&space.mm, vma, &request) {
             return Err(self.refused(Resolution::Denied));
         }
-        if vma.flags.may_be_marked() && !request.unmarked {
-            return Err(Resolution::Asks);
+        if vma.flags.may_be_marked() && !request.markers_passed {
+            return Err(Resolution::Userfault);
         }
         let Inner {
             vmas, table, rss, ..

@@ -23,7 +23,7 @@ pub struct Asked {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// What an access that ended with [`Resolution::Asks`] asks, and whom; `None`: nothing any
+    /// What an access that ended with [`Resolution::Userfault`] asks, and whom; `None`: nothing any
     /// more, so it is to be tried again.
     pub fn asked(&self, addr: VirtAddr, access: Access) -> Option<Asked> {
         let mut inner = self.lock();
@@ -70,18 +70,18 @@ impl<M: Machine> Locked<'_, M> {
     /// [`Locked::attempt`] in a VMA with [`VmaFlags::MARKED`], after what comes before it.
     #[cold]
     #[inline(never)]
-    pub(super) fn past_marks(
+    pub(super) fn past_markers(
         &mut self,
         request: Request,
         most: Order,
     ) -> Result<Attempt, Resolution> {
-        let unmarked = Request {
-            unmarked: true,
+        let markers_passed = Request {
+            markers_passed: true,
             ..request
         };
         match self.marked(request)? {
             Some(pfn) => Ok(Attempt::Mapped(pfn)),
-            None => self.attempt(unmarked, most),
+            None => self.attempt(markers_passed, most),
         }
     }
 
@@ -100,13 +100,13 @@ impl<M: Machine> Locked<'_, M> {
         }
         let fault = Fault::new(space, request, PMD_ORDER, vma, rss);
         let mut cursor = Cursor::new(&space.mm, table, fault.va);
-        fault.past_marks(&mut cursor)
+        fault.past_markers(&mut cursor)
     }
 }
 
 impl<M: Machine> Fault<'_, M> {
     /// As [`Locked::marked`].
-    fn past_marks(self, cursor: &mut Cursor<'_, M>) -> Result<Option<Pfn>, Resolution> {
+    fn past_markers(self, cursor: &mut Cursor<'_, M>) -> Result<Option<Pfn>, Resolution> {
         if cursor.is_shared() {
             gathered(self.mm, self.id, |gather| cursor.edit(gather).open())?;
         }
@@ -121,7 +121,7 @@ impl<M: Machine> Fault<'_, M> {
             _ => {}
         }
         if question(self.vma, self.va, self.access, leaf.as_ref()).is_some() {
-            return Err(Resolution::Asks);
+            return Err(Resolution::Userfault);
         }
         let writes = self.access == Access::Write;
         match leaf.filter(|leaf| leaf.attrs.contains(Attrs::UFFD_WP)) {

@@ -29,7 +29,7 @@ use crate::frame::table::FolioBook;
 use crate::frame::zone::Reserve;
 use crate::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 use crate::hugetlb::Pools;
-use crate::own::{Account, Chosen, Ids, Meter, MmId, Owner, PageCount};
+use crate::own::{Account, ChosenScheme, Ids, Meter, MmId, Owner, PageCount};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
 use crate::sync::{Apart, AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, Reader, rank};
@@ -237,8 +237,8 @@ impl<M: Machine> Mm<M> {
 
     /// The account of the references to private folios.
     #[inline]
-    pub(crate) fn account(&self) -> Chosen<'_> {
-        Chosen(&self.switches)
+    pub(crate) fn account(&self) -> ChosenScheme<'_> {
+        ChosenScheme(&self.switches)
     }
     /// Counts the updates of the account and their read-modify-writes.
     #[inline(always)]
@@ -254,7 +254,7 @@ impl<M: Machine> Mm<M> {
         &self,
         head: Pfn,
         order: Order,
-        operate: impl FnOnce(&Chosen<'_>, &FolioBook<'_>, &mut Meter) -> R,
+        operate: impl FnOnce(&ChosenScheme<'_>, &FolioBook<'_>, &mut Meter) -> R,
     ) -> R {
         let mut meter = Meter::default();
         let result = operate(

@@ -73,7 +73,7 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) keys: Keys,
     /// Whether a VMA was ever sealed, or of huge pages: verbs ask no VMA without it whether it
     /// refuses them.
-    pub(crate) refuses: bool,
+    pub(crate) has_restricted_vmas: bool,
     /// Whether a VMA ever had a monitor (userfaultfd): a fork asks no VMA without it.
     pub(crate) has_monitors: bool,
     /// Whether a page ever had a long-term pin.
@@ -107,7 +107,7 @@ impl<M: Machine> AddressSpace<M> {
             future: VmaFlags::empty(),
             mdwe: Mdwe::empty(),
             keys: Keys::new(mm.machine().keys()),
-            refuses: false,
+            has_restricted_vmas: false,
             has_monitors: false,
             pinned: false,
             turn: 0,
@@ -190,7 +190,7 @@ impl<M: Machine> AddressSpace<M> {
         let inner = self.inner.get_mut();
         inner.settle();
         self.mm.flush_space(&self.id);
-        if inner.refuses {
+        if inner.has_restricted_vmas {
             inner
                 .vmas
                 .iter()

@@ -1,9 +1,9 @@
 //! The values of the switches in one memory manager, and typed questions about them. The switches
 //! themselves are a table of one row each ([`switches`], `kernel/switches/src/table.rs`).
 
-mod kept;
+mod accounting;
 
-pub use kept::{AccountScheme, Kept, page_counts};
+pub use accounting::{AccountScheme, Accounting, page_counts};
 pub use switches::Switch;
 
 use crate::arch::Level;
@@ -24,8 +24,8 @@ pub enum ForkBy {
 /// The switches of one memory manager.
 pub struct Switches {
     numbers: [AtomicU32; switches::COUNT],
-    /// [`Kept`], as the numbers have it.
-    kept: AtomicU32,
+    /// [`Accounting`], as the numbers have it.
+    accounting: AtomicU32,
     /// [`Switches::fork_slowly`], as the numbers have it.
     slowly: AtomicU32,
     /// [`Switches::by_page`], as the numbers have it: bit 0 references, bit 1 mappings.
@@ -38,7 +38,7 @@ impl Default for Switches {
         let mut initial = || all.next().map_or(0, Switch::initial);
         Switches {
             numbers: core::array::from_fn(|_| AtomicU32::new(initial())),
-            kept: AtomicU32::new(Kept::of(Switch::initial).0),
+            accounting: AtomicU32::new(Accounting::of(Switch::initial).0),
             slowly: AtomicU32::new(0),
             singly: AtomicU32::new(0),
         }
@@ -60,8 +60,8 @@ impl Switches {
     pub fn set(&self, switch: Switch, number: u32) {
         assert!((number as usize) < switch.words().len());
         self.numbers[switch as usize].store(number, Ordering::Relaxed);
-        let kept = Kept::of(|switch| self.get(switch));
-        self.kept.store(kept.0, Ordering::Relaxed);
+        let accounting = Accounting::of(|switch| self.get(switch));
+        self.accounting.store(accounting.0, Ordering::Relaxed);
         let one_by_one = |switch: Switch| u32::from(self.get(switch) == 0);
         let singly = one_by_one(Switch::Refs) | one_by_one(Switch::Rmap) << 1;
         self.singly.store(singly, Ordering::Relaxed);
@@ -96,8 +96,8 @@ impl Switches {
     }
     /// How the account is kept.
     #[inline]
-    pub fn kept(&self) -> Kept {
-        Kept(self.kept.load(Ordering::Relaxed))
+    pub fn accounting(&self) -> Accounting {
+        Accounting(self.accounting.load(Ordering::Relaxed))
     }
     /// [`Switch::Fork`].
     #[inline]
@@ -176,12 +176,12 @@ mod tests {
     #[test]
     fn by_default_the_most_is_on() {
         let switches = Switches::default();
-        assert_eq!(switches.kept(), Kept::PLAIN);
-        assert_eq!(switches.kept().scheme(), AccountScheme::Unified);
+        assert_eq!(switches.accounting(), Accounting::PLAIN);
+        assert_eq!(switches.accounting().scheme(), AccountScheme::Unified);
         assert_eq!(switches.fork(), ForkBy::Share);
         assert!(Switch::Account.boot() && !Switch::Fork.boot());
         switches.set(Switch::Account, Switch::Account.number("digits").unwrap());
-        assert_eq!(switches.kept().scheme(), AccountScheme::Digits);
-        assert!(!switches.kept().counts_pages() && switches.by_page().is_none());
+        assert_eq!(switches.accounting().scheme(), AccountScheme::Digits);
+        assert!(!switches.accounting().counts_pages() && switches.by_page().is_none());
     }
 }

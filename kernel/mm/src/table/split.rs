@@ -12,7 +12,7 @@ use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
-use crate::switch::Kept;
+use crate::switch::Accounting;
 use crate::thp::PMD_ORDER;
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
@@ -91,7 +91,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 mm.shmem_unmapped();
             } else {
                 mm.pmd_unmapped();
-                if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
+                if mm.switches().accounting() != Accounting::PLAIN || mm.switches().splits_by_page()
+                {
                     split_account(mm, pfn, self.gather.owner());
                 }
             }

@@ -137,7 +137,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         if folio == self.mm.zero_page() {
             return;
         }
-        if self.mm.switches().kept().counts_pages() {
+        if self.mm.switches().accounting().counts_pages() {
             return self.push_part(folio, removed.first, pages, level);
         }
         self.push(folio, pages);

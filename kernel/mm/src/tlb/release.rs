@@ -11,7 +11,7 @@ use crate::own::{
     Account, Batching, Book, By, Meter, Owner, Part, Unified, with_scheme, with_single,
 };
 use crate::stat::Event;
-use crate::switch::Kept;
+use crate::switch::Accounting;
 use crate::thp::PMD_ORDER;
 use arrayvec::ArrayVec;
 
@@ -26,7 +26,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         match self.frames.as_slice() {
             [] => {}
             // Fast path: usually one page, or many.
-            &[gone] if self.mm.switches().kept() == Kept::PLAIN => {
+            &[gone] if self.mm.switches().accounting() == Accounting::PLAIN => {
                 self.release_one::<_, true>(gone, Unified)
             }
             &[gone] => self.release_called(gone),
@@ -62,7 +62,7 @@ impl<'a, M: Machine> Gather<'a, M> {
     #[inline(never)]
     fn release_many(&mut self) {
         let switches = self.mm.switches();
-        if switches.kept() == Kept::PLAIN && switches.by_page().is_none() {
+        if switches.accounting() == Accounting::PLAIN && switches.by_page().is_none() {
             let release = self.by(Unified);
             return self.release_by::<_, true>(release);
         }

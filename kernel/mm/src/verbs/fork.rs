@@ -62,7 +62,7 @@ fn copy_areas<M: Machine>(
 ) -> Result<VmaTree<M>, Error> {
     let copy = |vma: &Vma<M>| vma.for_child(key);
     child.limits = parent.limits;
-    (child.refuses, child.mdwe) = (parent.refuses, parent.mdwe.inherited());
+    (child.has_restricted_vmas, child.mdwe) = (parent.has_restricted_vmas, parent.mdwe.inherited());
     child.has_monitors = parent.has_monitors;
     child.keys = parent.keys;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);

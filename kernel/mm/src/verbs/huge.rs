@@ -85,7 +85,7 @@ impl<M: Machine> Locked<'_, M> {
     /// EINVAL if an end of `range` lies in a huge page.
     #[inline(always)]
     pub(super) fn check_cut(&self, range: VirtRange) -> Result<(), Error> {
-        match self.refuses && self.cuts(range) {
+        match self.has_restricted_vmas && self.cuts(range) {
             true => Err(Error::Inval),
             false => Ok(()),
         }
@@ -100,7 +100,7 @@ impl<M: Machine> Locked<'_, M> {
     #[cold]
     #[inline(never)]
     pub(super) fn in_huge_page(&self, at: VirtAddr) -> bool {
-        let vma = self.refuses.then(|| self.vmas.at(at)).flatten();
+        let vma = self.has_restricted_vmas.then(|| self.vmas.at(at)).flatten();
         vma.is_some_and(|vma| vma.in_huge_page(at))
     }
 
@@ -187,7 +187,7 @@ impl<M: Machine> Locked<'_, M> {
     /// its own from its first fault on, whatever that is.
     #[cold]
     pub(super) fn begin_huge(&mut self, start: VirtAddr) {
-        self.refuses = true;
+        self.has_restricted_vmas = true;
         if let Some(slot) = self.vmas.find(start)
             && !self.vmas.get(slot).shared()
         {

@@ -54,7 +54,7 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<VirtAddr, Error> {
         let mut request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let mut areas = self.areas()?;
-        if areas.refuses && moved.is_nothing() {
+        if areas.has_restricted_vmas && moved.is_nothing() {
             request = areas.checked(request)?;
         }
         let (had, will) = (request.old_len, request.new_len);
@@ -117,7 +117,7 @@ impl<M: Machine> Areas<'_, M> {
     /// parts of some, or for what they cannot have.
     #[inline(always)]
     fn check_source(&self, request: &Request, slot: Slot) -> Result<(), Error> {
-        match self.refuses {
+        match self.has_restricted_vmas {
             true => self.find_refusal(request, slot),
             false => Ok(()),
         }

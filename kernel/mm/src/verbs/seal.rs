@@ -29,7 +29,7 @@ impl<M: Machine> AddressSpace<M> {
         areas.check_cut(range)?;
         areas.vmas.reserve_update(range)?;
         areas.split_ends(range)?;
-        areas.refuses = true;
+        areas.has_restricted_vmas = true;
         areas.in_parts(range, |inner, part| {
             inner.vmas.update(part, |v| v.flags |= VmaFlags::SEALED);
             true
@@ -43,7 +43,7 @@ impl<M: Machine> Areas<'_, M> {
     #[inline(always)]
     pub(super) fn check_seals(&mut self, range: VirtRange) -> Result<(), Error> {
         // Fast path: few processes seal anything, or have huge pages.
-        match self.refuses {
+        match self.has_restricted_vmas {
             true => self.find_seal(range),
             false => Ok(()),
         }

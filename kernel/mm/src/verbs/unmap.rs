@@ -96,7 +96,7 @@ impl<M: Machine> Areas<'_, M> {
             gather.finish();
             return Err(OutOfMemory);
         };
-        if self.refuses {
+        if self.has_restricted_vmas {
             self.unclaim_all(&removed);
         }
         let mut budget = Budget::step(self.mm());

@@ -1,7 +1,7 @@
 //! userfaultfd(2): a file through which a program resolves page faults itself.
 //!
 //! ```text
-//!   thread: fault -> Resolution::Asks -> enters its question, sleeps ---------------> tries again
+//!   thread: fault -> Resolution::Userfault -> enters its question, sleeps ---------------> tries again
 //!                                          |                                            ^
 //!   monitor's thread:                      read, poll -> UFFDIO_COPY ... -> UFFDIO_WAKE |
 //! ```

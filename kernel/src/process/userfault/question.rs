@@ -120,7 +120,7 @@ impl Monitor {
     }
 }
 
-/// Asks the monitor of the memory at `addr`, after [`mm::fault::Resolution::Asks`], and waits. The
+/// Asks the monitor of the memory at `addr`, after [`mm::fault::Resolution::Userfault`], and waits. The
 /// caller holds no lock but the kernel lock.
 #[cold]
 pub fn ask(task: &Arc<Task>, addr: VirtAddr, access: Access, mode: Mode) -> Answer {

@@ -113,7 +113,7 @@ fn map<F: PteFormat>(
 
 fn a_missing_page_is_taken_filled_and_mapped<F: PteFormat>(w: &Huge<F>) {
     of_both(w, MISSING | WP, |s, object| {
-        assert_eq!(w.load(0, s, w.huge(1) + 5), Err(Resolution::Asks));
+        assert_eq!(w.load(0, s, w.huge(1) + 5), Err(Resolution::Userfault));
         assert_eq!(
             question(w, s, w.huge(1) + 5, Access::Read),
             Some(Question::Missing)
@@ -121,7 +121,7 @@ fn a_missing_page_is_taken_filled_and_mapped<F: PteFormat>(w: &Huge<F>) {
         map(w, s, take(w, s, 1, 9).unwrap(), 1, true).unwrap();
         assert_eq!(w.load(0, s, w.last(1)), Ok(9));
         assert!(is_protected(w, s, 1));
-        assert_eq!(w.store(0, s, w.huge(1), 1), Err(Resolution::Asks));
+        assert_eq!(w.store(0, s, w.huge(1), 1), Err(Resolution::Userfault));
         s.userfault_protect(w.part(1, 1), false).unwrap();
         w.store(0, s, w.huge(1), 1).unwrap();
         assert_eq!(take(w, s, 1, 9).err(), Some(Error::Exist));
@@ -143,7 +143,7 @@ fn nothing_is_put_past_the_end<F: PteFormat>(w: &Huge<F>) {
         assert_eq!(map(w, s, taken, 1, false), Err(Error::Fault));
         assert_eq!(w.load(0, s, w.huge(1)), Err(Resolution::Bus));
         object.set_len(2 * w.size());
-        assert_eq!(w.load(0, s, w.huge(1)), Err(Resolution::Asks));
+        assert_eq!(w.load(0, s, w.huge(1)), Err(Resolution::Userfault));
         check(w, &[s], Some(object));
     });
 }
@@ -189,7 +189,7 @@ fn a_page_of_the_file_is_asked_for<F: PteFormat>(w: &Huge<F>) {
     two(w, &s, Some(&object), VmaFlags::UFFD_MINOR);
     shared(&other, &object, AT, 2);
     w.store(0, &other, w.huge(0), 5).unwrap();
-    assert_eq!(w.load(0, &s, w.huge(0)), Err(Resolution::Asks));
+    assert_eq!(w.load(0, &s, w.huge(0)), Err(Resolution::Userfault));
     assert_eq!(
         question(w, &s, w.huge(0), Access::Read),
         Some(Question::Minor)
@@ -212,7 +212,10 @@ fn protection_is_by_the_huge_page<F: PteFormat>(w: &Huge<F>) {
         s.userfault_protect(w.part(0, 1), true).unwrap();
         assert!(is_protected(w, s, 0) && !is_protected(w, s, 1));
         w.store(0, s, w.huge(1), 2).unwrap();
-        assert_eq!(w.store(0, s, w.huge(0) + 8192, 2), Err(Resolution::Asks));
+        assert_eq!(
+            w.store(0, s, w.huge(0) + 8192, 2),
+            Err(Resolution::Userfault)
+        );
         let asks = question(w, s, w.huge(0) + 8192, Access::Write);
         assert_eq!(asks, Some(Question::WriteProtected));
         check(w, &[s], object);
@@ -231,7 +234,10 @@ fn what_is_not_there_is_protected<F: PteFormat>(w: &Huge<F>) {
         assert!(is_protected(w, s, 0));
         assert_eq!(left(w), (3, 1));
         for n in 0..2 {
-            assert_eq!(w.store(0, s, w.huge(n) + 8192, 1), Err(Resolution::Asks));
+            assert_eq!(
+                w.store(0, s, w.huge(n) + 8192, 1),
+                Err(Resolution::Userfault)
+            );
             check(w, &[s], object);
             s.userfault_protect(w.part(n, 1), false).unwrap();
             w.store(0, s, w.huge(n) + 8192, 1).unwrap();
@@ -246,7 +252,7 @@ fn protection_outlives_a_page_that_is_dropped<F: PteFormat>(w: &Huge<F>) {
         s.advise(w.huge(0), w.size(), Advice::DontNeed).unwrap();
         assert!(is_protected(w, s, 0));
         check(w, &[s], object);
-        assert_eq!(w.store(0, s, w.huge(0), 1), Err(Resolution::Asks));
+        assert_eq!(w.store(0, s, w.huge(0), 1), Err(Resolution::Userfault));
         s.userfault_unregister(w.part(0, 2), 7).unwrap();
         assert!(!is_protected(w, s, 0));
         w.store(0, s, w.huge(0), 1).unwrap();
@@ -292,7 +298,7 @@ fn a_child_has_no_monitor<F: PteFormat>(w: &Huge<F>) {
         assert!(!is_protected(w, &child, 0) && !is_protected(w, &child, 1));
         check(w, &[s, &child], object);
         w.store(1, &child, w.huge(0), 2).unwrap();
-        assert_eq!(w.store(0, s, w.huge(0), 3), Err(Resolution::Asks));
+        assert_eq!(w.store(0, s, w.huge(0), 3), Err(Resolution::Userfault));
         let seen = if object.is_some() { 2 } else { 1 };
         assert_eq!(w.load(0, s, w.huge(0)), Ok(seen));
         check(w, &[s, &child], object);
@@ -308,6 +314,6 @@ fn nothing_is_done_to_a_part<F: PteFormat>(w: &Huge<F>) {
         let poison = s.userfault_fill(w.part(0, 1), w.huge(0) + 4096, Content::Poison, false);
         assert_eq!(poison, Err(Error::Inval));
         // A read is enough to see that no page was made.
-        assert_eq!(w.load(0, s, w.huge(0)), Err(Resolution::Asks));
+        assert_eq!(w.load(0, s, w.huge(0)), Err(Resolution::Userfault));
     });
 }

@@ -241,7 +241,7 @@ impl<M: Machine> Areas<'_, M> {
     #[inline(always)]
     fn move_part(&mut self, old: VirtRange, new: VirtRange, keep: bool) -> Result<(), Error> {
         if !old.is_empty() {
-            let huge = self.refuses && self.is_huge(old.start);
+            let huge = self.has_restricted_vmas && self.is_huge(old.start);
             self.edit(|edit| edit.move_range(old, new.start, huge))?;
         }
         let left_monitor = match old.is_empty() || keep {

@@ -122,7 +122,7 @@ impl Endpoint {
     /// Adds a connection to the queue; `None`: it is full. ECONNREFUSED.
     fn enqueue(&self, new: &Arc<Endpoint>) -> Option<Result> {
         let state = &mut *self.state.lock();
-        let Some(backlog) = state.backlog.as_mut().filter(|_| !state.deaf) else {
+        let Some(backlog) = state.backlog.as_mut().filter(|_| !state.receive_shutdown) else {
             return Some(Err(Errno::ECONNREFUSED));
         };
         if backlog.waiting.len() >= backlog.most {
@@ -150,7 +150,7 @@ impl Endpoint {
                     taken = backlog.waiting.pop_front();
                     match taken {
                         Some(_) => Some(Ok(())),
-                        None => state.deaf.then_some(Err(Errno::EINVAL)),
+                        None => state.receive_shutdown.then_some(Err(Errno::EINVAL)),
                     }
                 }
             }

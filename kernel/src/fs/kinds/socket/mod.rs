@@ -69,9 +69,9 @@ struct State {
     /// A sender waits for room.
     wanted: bool,
     /// Nothing will come any more: shut down, or the other side can send no more.
-    deaf: bool,
+    receive_shutdown: bool,
     /// It can send no more.
-    mute: bool,
+    send_shutdown: bool,
     /// The other side was closed with unread bytes: ECONNRESET of the next call.
     reset: bool,
     options: Options,
@@ -224,16 +224,16 @@ impl Endpoint {
     /// notified.
     pub fn shut_down(&self, ends: Directions) {
         let mut state = self.state.lock();
-        state.deaf |= ends.receive;
-        state.mute |= ends.send;
+        state.receive_shutdown |= ends.receive;
+        state.send_shutdown |= ends.send;
         drop(state);
         self.changed.wake_all();
         if self.style != Style::Datagram
             && let Some(peer) = self.peer()
         {
             let mut state = peer.state.lock();
-            state.mute |= ends.receive;
-            state.deaf |= ends.send;
+            state.send_shutdown |= ends.receive;
+            state.receive_shutdown |= ends.send;
             drop(state);
             peer.changed.wake_all();
         }
@@ -270,7 +270,7 @@ impl Endpoint {
     /// The other side is closed, with unread bytes or without.
     fn lose(&self, unread: bool) {
         let mut state = self.state.lock();
-        (state.deaf, state.mute) = (true, true);
+        (state.receive_shutdown, state.send_shutdown) = (true, true);
         state.reset |= unread;
         drop(state);
         self.changed.wake_all();

@@ -72,7 +72,7 @@ impl State {
         }
         // A nonblocking receiver of datagrams is not notified that none will come.
         let told = style != Style::Datagram || wait;
-        (self.deaf && told).then_some(Ok(()))
+        (self.receive_shutdown && told).then_some(Ok(()))
     }
 
     /// Whether another message fits, of a sender with so much space.
@@ -279,7 +279,7 @@ impl Endpoint {
         };
         let connected = receiver.is_peer(self);
         let mut state = receiver.state.lock();
-        if state.deaf {
+        if state.receive_shutdown {
             return Some(Err(Errno::EPIPE));
         }
         let len = message.as_ref().map_or(0, |message| message.bytes.len());
@@ -305,7 +305,7 @@ impl Endpoint {
         if learns && core::mem::take(&mut state.reset) {
             return Err(Errno::ECONNRESET);
         }
-        if state.mute {
+        if state.send_shutdown {
             return Err(Errno::EPIPE);
         }
         let peer = state.peer.clone();
@@ -348,11 +348,14 @@ impl Endpoint {
         let waiting = state.backlog.as_ref().map(|it| !it.waiting.is_empty());
         let alone = self.style != Style::Datagram && state.peer.is_none() && waiting.is_none();
         let mut ready = Ready::empty();
-        let input = !state.inbox.is_empty() || state.deaf || waiting == Some(true);
+        let input = !state.inbox.is_empty() || state.receive_shutdown || waiting == Some(true);
         ready.set(Ready::IN, input);
         ready.set(Ready::ERR, state.reset);
-        ready.set(Ready::RDHUP, state.deaf);
-        ready.set(Ready::HUP, state.deaf && state.mute || alone);
+        ready.set(Ready::RDHUP, state.receive_shutdown);
+        ready.set(
+            Ready::HUP,
+            state.receive_shutdown && state.send_shutdown || alone,
+        );
         // As Linux has it: not before a fair part is free.
         let fair = state.options.send_space() / 2;
         let peer = state.peer.as_ref().and_then(Weak::upgrade);

@@ -22,11 +22,11 @@ pub enum AccountScheme {
 /// The account as it is kept: the scheme and what is counted beside it, in one word, so that it is
 /// read by one load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kept(pub(super) u32);
+pub struct Accounting(pub(super) u32);
 
-impl Kept {
+impl Accounting {
     /// The default, without counts of single pages.
-    pub const PLAIN: Kept = Kept(Switch::Account.initial());
+    pub const PLAIN: Accounting = Accounting(Switch::Account.initial());
 
     const COUNTED: u32 = 1 << 8;
     const IN_SECTION: u32 = 1 << 9;
@@ -46,38 +46,37 @@ impl Kept {
     /// Whether mappings of single pages are counted, too.
     #[inline]
     pub fn counts_pages(self) -> bool {
-        self.0 & Kept::COUNTED != 0
+        self.0 & Accounting::COUNTED != 0
     }
     /// Whether the counts of single pages change within the sections of the scheme's seqcount.
     #[inline]
     pub fn in_section(self) -> bool {
-        self.0 & Kept::IN_SECTION != 0
+        self.0 & Accounting::IN_SECTION != 0
     }
 
     /// From the numbers of the switches.
-    pub(super) fn of(get: impl Fn(Switch) -> u32) -> Kept {
+    pub(super) fn of(get: impl Fn(Switch) -> u32) -> Accounting {
         let (scheme, counts) = (get(Switch::Account), get(Switch::PageCounts));
         let bits = [
-            (scheme == 0 || counts != 0, Kept::COUNTED),
-            (counts == 2, Kept::IN_SECTION),
+            (scheme == 0 || counts != 0, Accounting::COUNTED),
+            (counts == 2, Accounting::IN_SECTION),
         ];
         let on = bits.into_iter().filter(|(on, _)| *on);
-        Kept(on.fold(scheme, |word, (_, bit)| word | bit))
+        Accounting(on.fold(scheme, |word, (_, bit)| word | bit))
     }
 }
 
-/// Whether a kernel's command line turns on counts of single pages, which need room of their own
-/// ([`crate::manager::PageCount`]).
-pub fn page_counts(line: &str) -> bool {
+/// Whether the settings `NAME=WORD` of a command line turn on counts of single pages, which need
+/// room of their own ([`crate::manager::PageCount`]).
+pub fn page_counts<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> bool {
     let switches = Switches::default();
-    let words = line.split_whitespace().take_while(|word| *word != "--");
-    for (name, value) in words.filter_map(|word| word.split_once('=')) {
+    for (name, value) in settings {
         let switch = Switch::by_name(name);
         if let Some((switch, number)) = switch.and_then(|s| Some((s, s.number(value)?))) {
             switches.set(switch, number);
         }
     }
-    switches.kept().counts_pages()
+    switches.accounting().counts_pages()
 }
 
 #[cfg(test)]
@@ -86,10 +85,15 @@ mod tests {
 
     #[test]
     fn lines_that_ask_for_counts_of_single_pages() {
-        assert!(!page_counts("account=digits fork=batch"));
-        assert!(!page_counts("-- account=per-page"));
-        assert!(!page_counts("account=per-page account=total"));
-        assert!(page_counts("quiet account=per-page -- sh"));
-        assert!(page_counts("mapcounts=seqcount account=digits"));
+        assert!(!page_counts([("account", "digits"), ("fork", "batch")]));
+        assert!(!page_counts([
+            ("account", "per-page"),
+            ("account", "total")
+        ]));
+        assert!(page_counts([("console", "ttyS0"), ("account", "per-page")]));
+        assert!(page_counts([
+            ("mapcounts", "seqcount"),
+            ("account", "digits")
+        ]));
     }
 }

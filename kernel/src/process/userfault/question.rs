@@ -120,8 +120,8 @@ impl Monitor {
     }
 }
 
-/// Asks the monitor of the memory at `addr`, after [`mm::fault::Resolution::Userfault`], and waits. The
-/// caller holds no lock but the kernel lock.
+/// Asks the monitor of the memory at `addr`, after [`mm::fault::Resolution::Userfault`], and waits.
+/// The caller holds no lock but the kernel lock.
 #[cold]
 pub fn ask(task: &Arc<Task>, addr: VirtAddr, access: Access, mode: Mode) -> Answer {
     let asked = task

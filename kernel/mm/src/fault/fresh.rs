@@ -76,7 +76,7 @@ impl<M: Machine> Locked<'_, M> {
                 }
             };
             // The lock may have been released, and marks made.
-            let attempt = self.attempt_past_marks(request, most);
+            let attempt = self.attempt_past_markers(request, most);
             let wanted = matches!(&attempt, Ok(Attempt::Wants(wants)) if wants.order == order);
             let (kept, spare) = if wanted { (kept, None) } else { (None, kept) };
             spare.into_iter().for_each(|folio| folio.free(mm));

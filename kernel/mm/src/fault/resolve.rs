@@ -28,7 +28,7 @@ impl<M: Machine> AddressSpace<M> {
             Ok(Attempt::Wants(wants)) => locked.supply_here(request, wants),
             Err(why) => {
                 drop(locked);
-                return self.fault_past_marks(addr, access, why);
+                return self.fault_past_markers(addr, access, why);
             }
         };
         match result {
@@ -40,7 +40,7 @@ impl<M: Machine> AddressSpace<M> {
     /// [`AddressSpace::fault`] again, if the VMA's marks were why it failed.
     #[cold]
     #[inline(never)]
-    fn fault_past_marks(&self, addr: VirtAddr, access: Access, why: Resolution) -> Resolution {
+    fn fault_past_markers(&self, addr: VirtAddr, access: Access, why: Resolution) -> Resolution {
         let why = match why {
             Resolution::Userfault => self.lock().resolve(Request::tried(addr, access)).err(),
             why => Some(why),
@@ -53,7 +53,7 @@ impl<M: Machine> Locked<'_, M> {
     /// Makes an access possible and returns the page's frame. The lock may be released meanwhile
     /// ([`Locked::turn`]), and is held at the end.
     pub(super) fn resolve(&mut self, request: Request) -> Result<Pfn, Resolution> {
-        match self.attempt_past_marks(request, PMD_ORDER)? {
+        match self.attempt_past_markers(request, PMD_ORDER)? {
             Attempt::Mapped(pfn) => Ok(pfn),
             Attempt::Wants(wants) => self.supply(request, wants),
         }
@@ -61,7 +61,7 @@ impl<M: Machine> Locked<'_, M> {
 
     /// [`Self::attempt`], after what the VMA's marks ask for.
     #[inline]
-    pub(super) fn attempt_past_marks(
+    pub(super) fn attempt_past_markers(
         &mut self,
         request: Request,
         most: Order,

@@ -34,14 +34,6 @@ fn note_added(book: &impl Book) {
     }
 }
 
-/// Counts entries that come or go. Returns the read-modify-writes.
-#[inline(always)]
-fn count(change: impl FnOnce(&mut Writer<'_, '_>)) -> u32 {
-    let mut writer = Writer::Atomic(0);
-    change(&mut writer);
-    writer.rmws()
-}
-
 impl Counted for PerPage {
     #[inline]
     fn counts_pages(&self) -> bool {
@@ -62,11 +54,15 @@ impl Counted for PerPage {
     }
     #[inline(always)]
     fn enter_again(&self, book: &impl Book, _: &Owner, part: Part) -> u32 {
-        count(|writer| writer.map(book, part))
+        let mut writer = Writer::Atomic(0);
+        writer.map(book, part);
+        writer.rmws()
     }
     #[inline(always)]
     fn leave(&self, book: &impl Book, _: &Owner, part: Part) -> u32 {
-        count(|writer| writer.unmap(book, part))
+        let mut writer = Writer::Atomic(0);
+        writer.unmap(book, part);
+        writer.rmws()
     }
     /// The entries stay as they are.
     #[inline]
@@ -90,6 +86,8 @@ impl Counted for PerPage {
         true
     }
     fn split_leaf(&self, book: &impl Book) -> u32 {
-        count(|writer| pages::split_leaf(book, writer))
+        let mut writer = Writer::Atomic(0);
+        pages::split_leaf(book, &mut writer);
+        writer.rmws()
     }
 }

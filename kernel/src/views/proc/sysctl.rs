@@ -16,7 +16,7 @@ use crate::syscall::ENABLE_SOFT_OFFLINE;
 use crate::syscall::system::{RELEASE, VERSION};
 use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};
-use core::sync::atomic::{AtomicI64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use mm::addr::PAGE_SIZE;
 use mm::hugetlb::DEFAULT;
 use mm::{MMAP_MIN_ADDR, Overcommit, Policy};
@@ -57,12 +57,15 @@ fn virtual_memory(tree: &Tree) {
     );
     tree.knob(
         "sys/vm/min_free_kbytes",
-        |out| out.is(kbytes(mm().allocator().min_free())),
+        |out| {
+            out.is(kbytes(mm().allocator().min_free()) + LESS_THAN_A_FRAME.load(Ordering::Relaxed))
+        },
         |text| {
             // With more there would be little left for programs.
             let most = kbytes(mm().allocator().counts().total) / 2;
             let number = parse(text, &(0..=most as i64))?;
             mm().allocator().set_min_free(number as u64 / kbytes(1));
+            LESS_THAN_A_FRAME.store(number as u64 % kbytes(1), Ordering::Relaxed);
             Ok(())
         },
     );
@@ -71,8 +74,11 @@ fn virtual_memory(tree: &Tree) {
     action(tree, "sys/vm/drop_caches", 1..=4);
 }
 
+/// The rest of min_free_kbytes: it reads as it was written, and whole frames are kept free.
+static LESS_THAN_A_FRAME: AtomicU64 = AtomicU64::new(0);
+
 /// The size of so many frames, in kB.
-fn kbytes(frames: u64) -> u64 {
+const fn kbytes(frames: u64) -> u64 {
     frames * (PAGE_SIZE / 1024)
 }
 

@@ -248,9 +248,14 @@ fn promises_of_free_memory() -> Outcome {
             * 4)
     };
     let (before, half) = (kept()?, figure("MemTotal")? / 2048);
-    let setting = set("min_free_kbytes", 2 * before)?;
+    let setting = set("min_free_kbytes", 2 * before + 3)?;
     check_eq!(kept()?, 2 * before);
     let file = "/proc/sys/vm/min_free_kbytes";
+    // It reads as it was written, though frames are kept.
+    check_eq!(
+        std::fs::read_to_string(file)?,
+        format!("{}\n", 2 * before + 3)
+    );
     check!(std::fs::write(file, (half + 64 * 1024).to_string()).is_err());
     check_eq!(kept()?, 2 * before);
     drop(setting);

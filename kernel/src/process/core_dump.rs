@@ -22,6 +22,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use arrayvec::ArrayString;
 use elf::abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::sync::Lock;
@@ -34,8 +35,9 @@ const NT_PRFPREG: u32 = abi::NT_PRFPREG as u32;
 const NT_AUXV: u32 = abi::NT_AUXV as u32;
 /// Sets of registers behind the general ones: this machine's have a size.
 const SETS: [(&str, u32); 3] = [("CORE", NT_PRFPREG), ("LINUX", 0x202), ("LINUX", 0x401)];
-/// /proc/sys/kernel/core_pattern: the bytes, and how many; `core` while there are none.
-static PATTERN: Lock<([u8; LONGEST], usize), { ranks::PROCESS }> = Lock::new(([0; LONGEST], 0));
+/// /proc/sys/kernel/core_pattern; `core` while it is empty.
+static PATTERN: Lock<ArrayString<LONGEST>, { ranks::PROCESS }> =
+    Lock::new(ArrayString::new_const());
 
 /// The registers of a thread that has ended, each set with its owner and kind.
 struct Left {
@@ -49,22 +51,25 @@ pub struct Remains(Vec<Left>);
 
 /// What files are called.
 pub fn show_pattern(out: &mut Text) -> Result {
-    match *PATTERN.lock() {
-        (_, 0) => out.is("core"),
-        (bytes, len) => out.is(str::from_utf8(&bytes[..len]).unwrap_or_default()),
+    out.is(pattern())
+}
+
+fn pattern() -> ArrayString<LONGEST> {
+    let mut pattern = *PATTERN.lock();
+    if pattern.is_empty() {
+        pattern.push_str("core");
     }
+    pattern
 }
 
 /// Sets it; an empty one is `core`. EINVAL: it has more than 127 bytes, or names a program that is
 /// to have the dump by a pipe, which nothing here does.
 pub fn set_pattern(text: &str) -> Result {
-    let mut bytes = [0; LONGEST];
-    let room = bytes.get_mut(..text.len()).ok_or(Errno::EINVAL)?;
-    if text.starts_with('|') {
+    let pattern = ArrayString::from(text).map_err(|_| Errno::EINVAL)?;
+    if pattern.starts_with('|') {
         return Err(Errno::EINVAL);
     }
-    room.copy_from_slice(text.as_bytes());
-    *PATTERN.lock() = (bytes, text.len());
+    *PATTERN.lock() = pattern;
     Ok(())
 }
 
@@ -263,11 +268,9 @@ fn write(task: &Arc<Task>, own: &Left, others: &[Left], info: &SigInfo, limit: u
 /// Creates the file, which nobody else may read.
 fn create(task: &Task, signal: i32) -> Result<Arc<OpenFile>> {
     let fs = task.fs();
-    let (pattern, len) = *PATTERN.lock();
-    let pattern = if len == 0 { b"core" } else { &pattern[..len] };
     let process = task.process();
     let name = Name::new(
-        pattern,
+        pattern().as_bytes(),
         &Facts {
             pid: process.pid(),
             tid: task.tid(),

@@ -24,6 +24,7 @@
 //!   has these, too.
 use anyhow::{Context, Result, anyhow};
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError};
@@ -277,7 +278,7 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
             run_units(job, queue);
         }
         drop(begin);
-        kernels.join().ok().context("a thread that builds died")?
+        kernels.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
@@ -312,7 +313,7 @@ fn ways(job: &Job<'_>, names: &str, args: &TestArgs) -> Result<()> {
             build_machines(job, args, &arches, &ways, &queue)
         });
         run_units(job, &queue);
-        kernels.join().ok().context("a thread that builds died")?
+        kernels.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
@@ -371,7 +372,7 @@ fn host_level(job: &Job<'_>, built: impl FnOnce()) -> Result<()> {
         if job.may_want("host.labs.") {
             labs::run_on_host(job);
         }
-        beside.join().ok().context("a test thread died")?
+        beside.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
     // Alone: how long things take is a part of some of these tests.
     job.report.begins();

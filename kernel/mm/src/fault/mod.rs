@@ -2,8 +2,6 @@
 
 mod access;
 mod anon;
-mod beside;
-mod beside_huge;
 mod claim;
 mod copy_ahead;
 mod copying;
@@ -15,6 +13,8 @@ mod huge;
 mod keys;
 mod pin;
 mod populate;
+mod read_locked;
+mod read_locked_huge;
 mod request;
 mod resolve;
 mod stack;

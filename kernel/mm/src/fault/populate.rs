@@ -33,7 +33,7 @@ impl<M: Machine> AddressSpace<M> {
         };
         let mut rest = range;
         while !rest.is_empty() {
-            rest.start = match self.populate_beside(rest, &access) {
+            rest.start = match self.populate_read_locked(rest, &access) {
                 Some(next) => next,
                 None => self.after_claim(|| self.populate_some(rest, &access))?,
             };
@@ -46,7 +46,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// One step beside the faults of other threads; returns where the next one begins. `None`: the
     /// first page needs the space's lock as a writer.
-    fn populate_beside(
+    fn populate_read_locked(
         &self,
         range: VirtRange,
         access: &impl Fn(&Vma<M>) -> Result<Option<Access>, Resolution>,

@@ -17,7 +17,7 @@ impl<M: Machine> AddressSpace<M> {
     /// claim.
     pub fn fault(&self, addr: VirtAddr, access: Access) -> Resolution {
         self.mm.count(Event::Fault, 1);
-        if self.is_shared() && self.fault_beside(addr, access) {
+        if self.is_shared() && self.fault_read_locked(addr, access) {
             return Resolution::Done;
         }
         // Not before: handed to that call it would be in memory, and its fields no constants.

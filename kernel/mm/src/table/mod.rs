@@ -3,7 +3,6 @@
 //! `FrameMeta::live` counts a table's entries that are not absent: a range walk stops at the last
 //! one, and an empty table is known by its count.
 
-mod beside;
 mod budget;
 mod change;
 mod collapse;
@@ -23,6 +22,7 @@ mod node;
 mod note;
 mod owner;
 mod protect;
+mod read_locked;
 mod run;
 mod share;
 mod split;
@@ -32,7 +32,6 @@ mod walk;
 mod write;
 mod zap;
 
-pub(crate) use beside::Beside;
 pub use budget::Budget;
 pub use change::Change;
 pub(crate) use contpte::validate as validate_contpte;
@@ -44,6 +43,7 @@ pub use leaf::Leaf;
 pub(crate) use marker::{MARKED, Marker};
 pub(crate) use node::Node;
 pub use protect::Rights;
+pub(crate) use read_locked::ReadLocked;
 pub(crate) use walk::step;
 pub use zap::{Zap, zap_page};
 

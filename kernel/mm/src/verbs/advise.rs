@@ -89,7 +89,7 @@ impl<M: Machine> AddressSpace<M> {
     fn advise_pages(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
         let drops = !matches!(advice, Advice::Cold | Advice::PageOut);
         let beside = |rest: &mut VirtRange| match drops {
-            true => self.drop_beside(rest),
+            true => self.drop_read_locked(rest),
             false => Ok(()),
         };
         let covered = self.in_areas(range, beside, |inner, slot, part, budget| {

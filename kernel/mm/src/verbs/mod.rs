@@ -2,7 +2,6 @@
 //! those of the manual pages (mmap(2) and its relatives).
 
 mod advise;
-mod beside;
 mod brk;
 mod clear_refs;
 mod exec_gain;
@@ -15,6 +14,7 @@ mod lock;
 mod map;
 mod place;
 mod protect;
+mod read_locked;
 mod remap;
 mod seal;
 mod truncate;

@@ -2,15 +2,15 @@
 //! the table.
 
 use super::Access;
-use super::beside::Beside;
 use super::fresh::{fill, zeroed};
+use super::read_locked::ReadLocked;
 use super::request::attrs;
 use crate::arch::{Level, Machine};
 use crate::space::Rss;
 use crate::table::Cursor;
 use crate::thp::{PMD_ORDER, policy::block};
 
-impl<M: Machine> Beside<'_, M> {
+impl<M: Machine> ReadLocked<'_, M> {
     /// Resolves a fault where a PMD leaf could be mapped, or makes the table that is missing:
     /// `None`.
     #[cold]

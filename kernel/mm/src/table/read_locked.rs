@@ -9,17 +9,17 @@ use crate::manager::{Mm, SpaceId};
 use crate::tlb::Gather;
 
 /// The tables of a space, for a CPU that has its lock as a reader.
-pub(crate) struct Beside<'a, M: Machine> {
+pub(crate) struct ReadLocked<'a, M: Machine> {
     mm: &'a Mm<M>,
     id: &'a SpaceId,
     root: Node<'a, M>,
 }
 
-impl<'a, M: Machine> Beside<'a, M> {
+impl<'a, M: Machine> ReadLocked<'a, M> {
     /// Those of the space with this tag.
     pub fn new(mm: &'a Mm<M>, id: &'a SpaceId, space: &PageTable) -> Self {
         let root = Node::root(mm, space);
-        Beside { mm, id, root }
+        ReadLocked { mm, id, root }
     }
 
     /// Unmaps the private pages of `range` within the budget, one table after another; all tables

@@ -3,12 +3,12 @@
 use crate::addr::VirtRange;
 use crate::arch::Machine;
 use crate::space::{AREA, AddressSpace, Error, Reading};
-use crate::table::{Beside, Budget, Zap};
+use crate::table::{Budget, ReadLocked, Zap};
 
 impl<M: Machine> AddressSpace<M> {
     /// Drops the pages at the start of `rest` and takes them from it, up to what needs the lock as
     /// a writer. Error: the thread is to end.
-    pub(super) fn drop_beside(&self, rest: &mut VirtRange) -> Result<(), Error> {
+    pub(super) fn drop_read_locked(&self, rest: &mut VirtRange) -> Result<(), Error> {
         while let Some(reading) = self.read_shared() {
             let mut budget = Budget::step(&self.mm);
             reading.drop_some(rest, &mut budget);
@@ -25,9 +25,9 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Reading<'_, M> {
-    /// One step of [`AddressSpace::drop_beside`].
+    /// One step of [`AddressSpace::drop_read_locked`].
     fn drop_some(&self, rest: &mut VirtRange, budget: &mut Budget) {
-        let tables = Beside::new(&self.space.mm, &self.space.id, &self.table);
+        let tables = ReadLocked::new(&self.space.mm, &self.space.id, &self.table);
         while !rest.is_empty()
             && let Some(vma) = self.find(rest.start)
             && vma.changes_only_entries()

@@ -35,7 +35,7 @@ use crate::vma::Vma;
 const BELOW_PMD: Order = Order(PMD_ORDER.0 - 1);
 
 /// A fault beside those of other CPUs, in a VMA in which it changes no more than entries.
-pub(super) struct Beside<'r, M: Machine> {
+pub(super) struct ReadLocked<'r, M: Machine> {
     pub reading: &'r Reading<'r, M>,
     pub vma: &'r Vma<M>,
     pub request: Request,
@@ -44,14 +44,14 @@ pub(super) struct Beside<'r, M: Machine> {
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault beside those of other CPUs; `false`: it is to take the space's lock.
     #[inline(never)]
-    pub(super) fn fault_beside(&self, addr: VirtAddr, access: Access) -> bool {
+    pub(super) fn fault_read_locked(&self, addr: VirtAddr, access: Access) -> bool {
         self.read_shared()
             .is_some_and(|reading| reading.fault(addr, access))
     }
 }
 
 impl<M: Machine> Reading<'_, M> {
-    /// [`AddressSpace::fault_beside`].
+    /// [`AddressSpace::fault_read_locked`].
     pub(super) fn fault(&self, addr: VirtAddr, access: Access) -> bool {
         let (mm, request) = (&*self.space.mm, Request::tried(addr, access));
         let Some(vma) = self.find(addr) else {
@@ -61,7 +61,7 @@ impl<M: Machine> Reading<'_, M> {
         if first || !vma.changes_only_entries() || !may_try(mm, vma, &request) {
             return false;
         }
-        let fault = Beside {
+        let fault = ReadLocked {
             reading: self,
             vma,
             request,
@@ -78,7 +78,7 @@ impl<M: Machine> Reading<'_, M> {
     }
 }
 
-impl<M: Machine> Beside<'_, M> {
+impl<M: Machine> ReadLocked<'_, M> {
     /// Its state, for folios of order `most` at most.
     pub(super) fn state<'f>(&'f self, most: Order, rss: &'f mut Rss) -> Fault<'f, M> {
         Fault::new(self.reading.space, self.request, most, self.vma, rss)

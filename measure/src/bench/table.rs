@@ -41,11 +41,16 @@ pub fn render(arch: Arch, baseline: &Counts, columns: &[Column]) -> String {
     text
 }
 
+/// Characters of a column, with the blanks before it.
+fn width(column: &Column) -> usize {
+    2 + column.label.len().max(11)
+}
+
 /// Above the rows.
 fn headings(columns: &[Column]) -> String {
     let mut text = format!("{:12}{:>8}", "operation", "folio");
     for column in columns {
-        let _ = write!(text, "{:>13}", column.label);
+        let _ = write!(text, "{:>1$}", column.label, width(column));
     }
     let _ = writeln!(
         text,
@@ -87,7 +92,7 @@ fn row(arch: Arch, baseline: &Counts, columns: &[Column], key: &Key) -> String {
     for column in columns {
         let cell = column.cells.get(key);
         let figure = or_dash(cell.map(|cell| format!("{:.1}", cell.figure)));
-        let _ = write!(text, "{figure:>13}");
+        let _ = write!(text, "{:>1$}", figure, width(column));
     }
     let linux = baseline.get(&(key.op.clone(), key.kb)).copied();
     let _ = write!(text, "{:>10}", or_dash(linux));

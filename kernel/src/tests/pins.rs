@@ -1,7 +1,8 @@
-//! Pins that last: no system call takes one, so a test stands in for the device.
+//! Long-term pins: the test is the device, which writes, too.
 
 use crate::base::machine::{AddressSpace, Space, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::fault::Access;
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{MapRequest, Place};
 
@@ -32,9 +33,9 @@ fn byte(space: &AddressSpace) -> u8 {
 
 ktest::ktest! {
     /// Process and device see one page over fork and mprotect; the child has a copy.
-    fn pins_that_last(ctx) {
+    fn long_term_pins(ctx) {
         let Some(parent) = space() else { return Err(ktest::Failure::Skipped("no memory")) };
-        let Ok(pin) = parent.pin_lasting(AT) else { return Err(ktest::Failure::Skipped("no memory")) };
+        let Ok(pin) = parent.pin_long_term(AT, Access::Write) else { return Err(ktest::Failure::Skipped("no memory")) };
         let Ok(child) = parent.fork() else { return Err(ktest::Failure::Skipped("no memory")) };
         for prot in [Prot::READ, RW] {
             ktest::check!(ctx, parent.protect(AT, PAGES * PAGE_SIZE, prot).is_ok());

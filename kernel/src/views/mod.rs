@@ -1,5 +1,6 @@
-//! /proc and /sys: this floor reads every other one, and none reads it.
+//! /proc, /sys and debugfs: this floor reads every other one, and none reads it.
 
+mod debug;
 mod proc;
 mod sys;
 
@@ -31,9 +32,10 @@ impl View {
     }
 }
 
-static VIEWS: [View; 2] = [
+static VIEWS: [View; 3] = [
     View::new("proc", 0x9fa0, proc::tree),
     View::new("sysfs", 0x6265_6572, sys::tree),
+    View::new("debugfs", 0x6462_6720, debug::tree),
 ];
 
 impl Views for Above {

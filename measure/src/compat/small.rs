@@ -13,11 +13,11 @@ use tools::machine::linux;
 
 /// Programs of which no test fails on Quire.
 const PROGRAMS: &str = "\
-    cow droppable get_syscall_info hugetlb-madvise hugetlb-mmap hugetlb-read-hwpoison hugetlb- \
-    shm hugetlb-soft-offline hugetlb_dio hugetlb_fault_after_madv hugetlb_madv_vs_map \
-    madv_populate map_fixed_noreplace map_populate mdwe_test mkdirty mlock2-tests \
-    mrelease_test mremap_dontunmap mseal_test peeksiginfo prctl_thp_disable process_madv \
-    set_syscall_info uffd-stress";
+    cow droppable get_syscall_info gup_longterm gup_test hugetlb-madvise hugetlb-mmap \
+    hugetlb-read-hwpoison hugetlb-shm hugetlb-soft-offline hugetlb_dio hugetlb_fault_after_madv \
+    hugetlb_madv_vs_map madv_populate map_fixed_noreplace map_populate mdwe_test mkdirty \
+    mlock2-tests mrelease_test mremap_dontunmap mseal_test peeksiginfo prctl_thp_disable \
+    process_madv set_syscall_info uffd-stress";
 
 const LIMIT: Duration = Duration::from_secs(120);
 

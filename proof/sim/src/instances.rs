@@ -34,7 +34,7 @@ fn of<F: PteFormat>() -> Vec<*const ()> {
         Space::<F>::share as *const (),
         Space::<F>::fault as *const (),
         Space::<F>::pin as *const (),
-        Space::<F>::pin_lasting as *const (),
+        Space::<F>::pin_long_term as *const (),
         Space::<F>::read as *const (),
         Space::<F>::write as *const (),
         Space::<F>::map as *const (),

@@ -7,6 +7,7 @@ use common::*;
 use mm::Advice;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::{Attrs, PteFormat};
+use mm::fault::Access;
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
@@ -179,7 +180,7 @@ fn bits_in_any_entry_outlive_the_block() {
         let dirty = |p: &Process<Arm>| p.smaps(AT).unwrap().private_dirty;
         assert_eq!(dirty(&p), BLOCK * PAGE_SIZE);
         // A child of who has a pinned page gets copies of the pages, used as they were.
-        let pin = p.pin_lasting(page(9)).unwrap();
+        let pin = p.pin_long_term(page(9), Access::Write).unwrap();
         let child = w.adopt(p.fork().unwrap());
         w.check(&[&parent, &p, &child], &[]);
         assert!((0..BLOCK).all(|n| child.page_info(page(n)).dirty), "{seed}");

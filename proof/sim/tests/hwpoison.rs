@@ -7,7 +7,7 @@ use arch_sim::{Process, Sim, World};
 use common::{AT, RW, anon, map, of_object, on_both_by_run, page, run_on, sizes, with_hwpoison};
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
-use mm::fault::Resolution;
+use mm::fault::{Access, Resolution};
 use mm::frame::Kind;
 use mm::hugetlb;
 use mm::object::{Object, PagePool};
@@ -204,7 +204,10 @@ fn a_pinned_page_goes_with_the_pin<F: PteFormat>(w: &World<F>) {
     let object = object(w, 1);
     shared(&s, &object, page(1), 1);
     let bad = frame_of(w, &s, page(1));
-    let (first, second) = (s.pin(page(1)).unwrap(), s.pin_lasting(page(1)).unwrap());
+    let (first, second) = (
+        s.pin(page(1)).unwrap(),
+        s.pin_long_term(page(1), Access::Write).unwrap(),
+    );
     assert_eq!(lose(&s, page(1)), Err(Error::Busy));
     drop(first);
     w.check(&[&s], &[&object]);
@@ -426,7 +429,7 @@ fn a_page_of_an_object_moves<F: PteFormat>(w: &World<F>) {
     w.store(0, &a, page(1), 9).unwrap();
     assert_eq!(w.load(1, &b, page(101)), Ok(9));
     // A pin keeps its page.
-    let pin = a.pin_lasting(page(1)).unwrap();
+    let pin = a.pin_long_term(page(1), Access::Write).unwrap();
     assert_eq!(leave(&b, page(101)), Err(Error::Busy));
     assert_eq!(w.mm.hwpoisoned(), 1);
     w.check(&[&a, &b], &[&object]);
@@ -503,7 +506,7 @@ fn what_cannot_go<F: PteFormat>(w: &World<F>) {
     assert_eq!(lose(&s, AT), Err(Error::Busy));
     assert_eq!(w.load(0, &s, AT), Ok(0));
     // What a device writes to.
-    let pin = s.pin_lasting(page(1)).unwrap();
+    let pin = s.pin_long_term(page(1), Access::Write).unwrap();
     pin.write(0, &[5]);
     assert_eq!(leave(&s, page(1)), Err(Error::Busy));
     assert_eq!(w.load(0, &s, page(1)), Ok(5));

@@ -8,6 +8,7 @@ use common::{AT, RW, map, on_both, page, sizes};
 use mm::Error;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
+use mm::fault::Access;
 use mm::own::mutant::{self, Mutant};
 use mm::own::{Ids, MmId};
 use mm::switch::Switch;
@@ -109,7 +110,7 @@ fn no_space_is_called_by_the_common_id<F: PteFormat>(w: &World<F>) {
         assert_eq!(s.address_of(pfn), Some(page(3)));
         s.unmap(page(1), PAGE_SIZE).unwrap();
         assert_eq!(s.split_deferred() > 0, w.mm.references(head) == 1);
-        let pin = s.pin_lasting(page(5)).unwrap();
+        let pin = s.pin_long_term(page(5), Access::Write).unwrap();
         let child = fork(w, s);
         w.store(0, s, page(5), 77).unwrap();
         let mut byte = [0];

@@ -7,7 +7,7 @@ use arch_sim::{Options, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::Key;
-use mm::fault::Resolution;
+use mm::fault::{Access, Resolution};
 use mm::object::Object;
 use mm::thp::CollapseLimits;
 use mm::vma::{Prot, VmaFlags};
@@ -299,8 +299,11 @@ fn the_kernel_asks_the_register_where_hardware_does_not() {
         (pin(0), pin(1), pin(2)),
         (Err(Resolution::Denied), Ok(()), Ok(()))
     );
-    let lasting = |n| s.pin_lasting(page(n)).map(drop);
-    assert_eq!((lasting(1), lasting(2)), (Err(Resolution::Denied), Ok(())));
+    let long_term = |n| s.pin_long_term(page(n), Access::Write).map(drop);
+    assert_eq!(
+        (long_term(1), long_term(2)),
+        (Err(Resolution::Denied), Ok(()))
+    );
     let populate = |n, advice| s.advise(page(n), PAGE_SIZE, advice);
     assert!(populate(0, Advice::PopulateRead).is_err());
     populate(1, Advice::PopulateRead).unwrap();

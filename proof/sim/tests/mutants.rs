@@ -7,7 +7,7 @@ use arch_sim::{At, Options, Process, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
-use mm::fault::Resolution;
+use mm::fault::{Access, Resolution};
 use mm::hugetlb::DEFAULT;
 use mm::mutant::{self, Mutant};
 use mm::object::Object;
@@ -245,7 +245,7 @@ fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
 }
 
 fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {
-    let pin = p.pin_lasting(page(3)).unwrap();
+    let pin = p.pin_long_term(page(3), Access::Write).unwrap();
     let child = p.fork().unwrap();
     w.check(&[p, &child], &[]);
     drop((pin, child));

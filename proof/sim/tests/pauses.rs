@@ -8,7 +8,7 @@ use arch_sim::{Options, Process, Sim, World};
 use common::*;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
-use mm::fault::Resolution;
+use mm::fault::{Access, Resolution};
 use mm::object::Object;
 use mm::switch::{ForkBy, Switch};
 use mm::vma::{Prot, VmaFlags};
@@ -235,7 +235,7 @@ fn others<F: PteFormat>() -> Vec<(&'static str, Other<F>)> {
         }),
         ("pin", |s| {
             drop(s.p.pin(page(spot(PRIVATE, 3))));
-            drop(s.p.pin_lasting(page(spot(SHARED, 3))));
+            drop(s.p.pin_long_term(page(spot(SHARED, 3)), Access::Write));
             None
         }),
     ]

@@ -58,6 +58,7 @@ fn mount_all() {
     for (kind, dir, mode) in [
         ("proc", "/proc", 0o555),
         ("sysfs", "/sys", 0o555),
+        ("debugfs", "/sys/kernel/debug", 0o700),
         ("devtmpfs", "/dev", 0o755),
         ("tmpfs", "/tmp", 0o1777),
     ] {

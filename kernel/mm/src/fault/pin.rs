@@ -5,7 +5,8 @@
 //!   writes are seen through the pin, but a write fault after a fork copies the page, and the pin
 //!   keeps the old one, as with Linux's vmsplice.
 //! - A device's pin is long-term: the process and the device keep sharing the page, which
-//!   `manager::long_term` records.
+//!   `manager::long_term` records. A private page becomes the space's alone first, whether the
+//!   device writes it or only reads it.
 
 use super::request::Request;
 use super::{Access, Resolution};
@@ -16,6 +17,8 @@ use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::{Family, Mm};
 use crate::space::{AddressSpace, Locked};
+use crate::table::Cursor;
+use crate::vma::Vma;
 use alloc::sync::Arc;
 
 /// A pinned page.
@@ -26,7 +29,7 @@ pub struct Pin<M: Machine> {
     /// The folio referenced; `None` for the zero page.
     folio: Option<Pfn>,
     pfn: Pfn,
-    lasts: bool,
+    long_term: bool,
 }
 
 impl<M: Machine> AddressSpace<M> {
@@ -37,11 +40,11 @@ impl<M: Machine> AddressSpace<M> {
         self.after_claim(|| self.pin_now(addr))
     }
 
-    /// Takes a long-term pin of the page of `addr`: the process and the pin's holder share its
-    /// contents for as long as the process maps it. Faulted in as for a user's write, so a private
-    /// page is exclusive. Errors as of a fault. May wait as [`Self::pin`] does.
-    pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
-        self.after_claim(|| self.pin_lasting_now(addr))
+    /// Takes a long-term pin of the page of `addr`, of which the holder only reads, or writes: the
+    /// process and the holder share its contents for as long as the process maps it. Errors as of
+    /// a fault. May wait as [`Self::pin`] does.
+    pub fn pin_long_term(&self, addr: VirtAddr, access: Access) -> Result<Pin<M>, Resolution> {
+        self.after_claim(|| self.pin_long_term_now(addr, access))
     }
 
     fn pin_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
@@ -76,10 +79,15 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    fn pin_lasting_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
+    fn pin_long_term_now(&self, addr: VirtAddr, access: Access) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
-        inner.check_key(addr, Access::Write)?;
-        let pfn = inner.resolve(Request::new(addr, Access::Write))?;
+        let pfn = match access {
+            Access::Write => {
+                inner.check_key(addr, access)?;
+                inner.resolve(Request::new(addr, access))?
+            }
+            _ => inner.resolve_exclusive(addr)?,
+        };
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
             // All mappings of an object's page are coherent.
@@ -91,7 +99,7 @@ impl<M: Machine> AddressSpace<M> {
         Ok(self.pinned(Some(head), pfn, true))
     }
 
-    fn pinned(&self, folio: Option<Pfn>, pfn: Pfn, lasts: bool) -> Pin<M> {
+    fn pinned(&self, folio: Option<Pfn>, pfn: Pfn, long_term: bool) -> Pin<M> {
         let (mm, family) = (self.mm.clone(), self.id.family.clone());
         mm.add_pins(folio.is_some().into());
         family.add_pins(folio.is_some().into());
@@ -100,7 +108,7 @@ impl<M: Machine> AddressSpace<M> {
             family,
             folio,
             pfn,
-            lasts,
+            long_term,
         }
     }
 }
@@ -120,9 +128,36 @@ impl<M: Machine> Locked<'_, M> {
             }
         }
     }
+
+    /// Makes a read of `addr` possible, and its page this space's alone unless the mapping is
+    /// shared. What others have, an object or zeros, is copied as for a write, also where the VMA
+    /// allows none: the copy counts as written, and a userfaultfd is asked as for a write.
+    fn resolve_exclusive(&mut self, addr: VirtAddr) -> Result<Pfn, Resolution> {
+        let pfn = self.resolve_unshared(addr)?;
+        if self.vmas.at(addr).is_some_and(Vma::shared) || self.has_alone(addr) {
+            return Ok(pfn);
+        }
+        self.resolve(Request {
+            force: true,
+            ..Request::new(addr, Access::Write)
+        })
+    }
+
+    /// Whether the page of `addr`, mapped by a table of this space alone, is private and no other
+    /// space's.
+    fn has_alone(&mut self, addr: VirtAddr) -> bool {
+        let (space, page) = (self.space, addr.align_down(PAGE_SIZE));
+        let (mm, owner) = (&space.mm, &space.id.owner);
+        let leaf = Cursor::new(mm, &mut self.table, page).leaf();
+        leaf.is_some_and(|leaf| mm.owns(owner, &leaf) || mm.pinned_by(leaf.pfn, owner))
+    }
 }
 
 impl<M: Machine> Pin<M> {
+    /// The frame of the page.
+    pub fn frame(&self) -> Pfn {
+        self.pfn
+    }
     /// Copies bytes of the page from `offset` on; `offset + into.len()` is at most a page.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         assert!(offset + into.len() <= PAGE_SIZE as usize);
@@ -161,7 +196,7 @@ impl<M: Machine> Drop for Pin<M> {
 impl<M: Machine> Pin<M> {
     /// Drops the pin of a private folio.
     fn drop_private(&self, head: Pfn, order: Order) {
-        let last = match self.lasts {
+        let last = match self.long_term {
             true => self.mm.sub_long_term(self.pfn),
             false => self.mm.sub_plain(head, order),
         };

@@ -16,7 +16,7 @@
 //! ```
 //! # Invariant
 //! No space but the pinner maps the page, and it does so once at most, in a table of its own:
-//! 1. A page is pinned when the pinner may write it, so no other space maps it (`fault::pin`).
+//! 1. A page is pinned when it is the pinner's alone: no other space maps it (`fault::pin`).
 //! 2. Fork copies the pinner's pages of the folio at once, and shares none of its tables
 //!    (`table::fork`).
 //! 3. Nothing else maps a private page a second time.
@@ -78,8 +78,8 @@ impl<M: Machine> Mm<M> {
         self.long_term.count.load(Ordering::Relaxed)
     }
 
-    /// One more long-term pin of a private page, which `owner` maps and may write, under the lock
-    /// of its space. Fails when the page has as many as can be counted.
+    /// One more long-term pin of a private page, which `owner` maps and no other space does, under
+    /// the lock of its space. Fails when the page has as many as can be counted.
     pub(crate) fn add_long_term(&self, page: Pfn, owner: &Owner) -> Result<(), OutOfMemory> {
         let Block { head, order, .. } = self.frames().folio(page);
         let pinner = owner.id().map_or(0, MmId::get);

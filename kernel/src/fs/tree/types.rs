@@ -13,8 +13,9 @@ use mm::hugetlb::DEFAULT;
 
 /// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all
 /// of these).
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "sysfs",
+    "debugfs",
     "tmpfs",
     "ramfs",
     "proc",
@@ -23,7 +24,7 @@ pub const NAMES: [&str; 7] = [
     "hugetlbfs",
 ];
 
-/// The file systems of the floors above: proc and sysfs.
+/// The file systems of the floors above: proc, sysfs and debugfs.
 pub trait Views {
     /// The one of this kind; `None` for another name.
     fn file_system(kind: &[u8]) -> Option<Arc<FileSystem>>;

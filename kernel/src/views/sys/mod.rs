@@ -7,7 +7,6 @@ mod thp;
 
 use crate::fs::devices::TERMINAL_NAME;
 use crate::fs::kinds::pseudo_tree::Tree;
-use crate::thp::survey;
 
 /// All of /sys.
 pub fn tree() -> Tree {
@@ -30,7 +29,6 @@ pub fn tree() -> Tree {
     system::register(&tree);
     thp::register(&tree);
     hugetlb::register(&tree);
-    tree.store("kernel/debug/split_huge_pages", survey::split);
     quire::register(&tree);
     tree
 }

@@ -8,7 +8,7 @@ use arch_sim::{Process, Sim, World};
 use common::{AT, FIXED, MAYMOVE, RW, anon, map, on_both_by_run, run_on};
 use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
-use mm::fault::Resolution;
+use mm::fault::{Access, Resolution};
 use mm::hugetlb::sizes;
 use mm::object::Object;
 use mm::vma::{Backing, Prot, VmaFlags};
@@ -635,7 +635,7 @@ fn pinned_pages_stay<F: PteFormat>(w: &Huge<F>) {
     let parent = w.process();
     private(w, &parent, AT, 1);
     w.store(0, &parent, AT + 5, 1).unwrap();
-    let pin = parent.pin_lasting(AT).unwrap();
+    let pin = parent.pin_long_term(AT, Access::Write).unwrap();
     let child = w.adopt(parent.fork().unwrap());
     w.check(&[&parent, &child], &[]);
     // The child has a copy already.

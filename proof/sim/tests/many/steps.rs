@@ -5,7 +5,7 @@ use crate::common::{FIXED, RW, anon, sizes};
 use arch_sim::Sim;
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
-use mm::fault::{Pin, Resolution};
+use mm::fault::{Access, Pin, Resolution};
 use mm::thp::CollapseLimits;
 use mm::vma::Prot;
 use mm::{Advice, Error, Place};
@@ -281,7 +281,7 @@ impl<'b, F: PteFormat> Player<'b, F> {
         }
         let (n, value) = (self.page(AREA), 1 + self.below(255) as u8);
         let at = Area::Kept.page(n);
-        if let Ok(pin) = life.space.pin_lasting(at) {
+        if let Ok(pin) = life.space.pin_long_term(at, Access::Write) {
             let byte = THREAD + self.cpu as u64;
             pin.write(byte as usize, &[value]);
             self.wrote.insert((Some(life.number), n), value);

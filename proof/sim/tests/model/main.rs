@@ -208,7 +208,7 @@ impl<F: PteFormat> Bench<F> {
                 }
             }
             Step::SoftOffline(p, n) => self.soft_offline(p as usize, n),
-            Step::Pin(p, n, lasts) => self.pin(p as usize, n, lasts),
+            Step::Pin(p, n, long_term) => self.pin(p as usize, n, long_term),
             Step::Unpin(n) => {
                 if !self.pins.is_empty() {
                     self.pins.swap_remove(n % self.pins.len());

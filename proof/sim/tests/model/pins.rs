@@ -6,12 +6,12 @@ use super::{Backed, Bench};
 use arch_sim::Sim;
 use mm::Advice;
 use mm::arch::PteFormat;
-use mm::fault::Pin;
+use mm::fault::{Access, Pin};
 
 /// A pin, and what the model knows of it.
 pub(super) struct Pinned<F: PteFormat> {
     pin: Pin<Sim<F>>,
-    /// What it holds, if that can be known: the page is private, and the pin lasts.
+    /// What it holds, if that can be known: the page is private, and the pin long-term.
     byte: Option<u8>,
     /// Process and page where it is mapped, if it still is.
     at: Option<(usize, u64)>,
@@ -19,28 +19,32 @@ pub(super) struct Pinned<F: PteFormat> {
 
 impl<F: PteFormat> Bench<F> {
     /// Pins page `n` of a process, if it may be; the pages that can be known are private.
-    pub(super) fn pin(&mut self, p: usize, n: u64, lasts: bool) {
+    pub(super) fn pin(&mut self, p: usize, n: u64, long_term: Option<Access>) {
         let va = self.spot(n);
         let Some((process, model)) = &mut self.processes[p] else {
             return;
         };
         model.grow_stack(n);
-        let pin = match lasts {
-            true => process.pin_lasting(va),
-            false => process.pin(va),
+        let pin = match long_term {
+            Some(access) => process.pin_long_term(va, access),
+            None => process.pin(va),
         };
         let Ok(pin) = pin else {
             return;
         };
         let page = model.pages.get_mut(&n).expect("it was pinned");
-        if lasts {
-            page.protected = Some(false);
+        match long_term {
+            Some(Access::Write) => page.protected = Some(false),
+            // It may have been copied.
+            Some(_) => page.protected = page.protected.filter(|protected| !protected),
+            None => {}
         }
-        // A pin that lasts is for writing.
-        if let (true, Backed::Private(o, index, own @ None)) = (lasts, &mut page.backing) {
+        if let (true, Backed::Private(o, index, own @ None)) =
+            (long_term.is_some(), &mut page.backing)
+        {
             *own = Some(self.contents[*o][*index as usize]);
         }
-        let byte = private(page.backing).filter(|_| lasts);
+        let byte = private(page.backing).filter(|_| long_term.is_some());
         let at = byte.map(|_| (p, n));
         self.pins.push(Pinned { pin, byte, at });
     }

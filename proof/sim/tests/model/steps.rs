@@ -3,6 +3,7 @@
 use crate::common::RW;
 use mm::Advice;
 use mm::addr::Order;
+use mm::fault::Access;
 use mm::switch::Switch;
 use mm::vma::Prot;
 use proptest::prelude::*;
@@ -131,8 +132,8 @@ pub enum Step {
     SplitDeferred(u8),
     /// MADV_SOFT_OFFLINE of a page.
     SoftOffline(u8, u64),
-    /// A page is pinned, for long or as by a pipe.
-    Pin(u8, u64, bool),
+    /// A page is pinned for long, for such accesses, or as by a pipe.
+    Pin(u8, u64, Option<Access>),
     /// One of the pins goes.
     Unpin(usize),
     Split(u8, u64, u64),
@@ -180,6 +181,10 @@ pub fn sizes() -> impl Strategy<Value = u32> {
         Just(0x3fc),
         any::<u32>()
     ]
+}
+
+fn access() -> impl Strategy<Value = Access> + Clone {
+    prop::sample::select(vec![Access::Read, Access::Write])
 }
 
 fn advice() -> impl Strategy<Value = Advice> {
@@ -278,7 +283,7 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         2 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::DontNeed(p, a, n)),
         2 => (p.clone(), at.clone(), any::<bool>()).prop_map(|(p, a, now)| Step::Collapse(p, a, now)),
         2 => p.clone().prop_map(Step::SplitDeferred),
-        2 => (p.clone(), at.clone(), prop::bool::weighted(0.8)).prop_map(|(p, a, l)| Step::Pin(p, a, l)),
+        2 => (p.clone(), at.clone(), prop::option::weighted(0.8, access())).prop_map(|(p, a, l)| Step::Pin(p, a, l)),
         1 => any::<usize>().prop_map(Step::Unpin),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Split(p, a, n)),
         1 => (p.clone(), at.clone()).prop_map(|(p, a)| Step::SoftOffline(p, a)),

@@ -3,6 +3,7 @@
 use crate::common::page;
 use crate::scene::{machine, scene, share_tables, threads, together, write};
 use mm::arch::PteFormat;
+use mm::fault::Access;
 use std::sync::Mutex;
 
 const HERE: u64 = 5;
@@ -90,7 +91,7 @@ pub fn a_pin_beside_fork<F: PteFormat>() {
         together(w, 2, |cpu| match cpu {
             0 => *child.lock().unwrap() = Some(w.adopt(p.fork().unwrap())),
             _ => {
-                let pin = p.pin_lasting(page(HERE)).unwrap();
+                let pin = p.pin_long_term(page(HERE), Access::Write).unwrap();
                 pin.write(1, &[7]);
                 w.store(1, p, page(HERE), 2).unwrap();
                 assert_eq!(w.load(1, p, page(HERE) + 1), Ok(7));

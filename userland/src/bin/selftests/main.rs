@@ -28,6 +28,7 @@ mod folio_shared;
 mod folio_split;
 mod futex;
 mod guard;
+mod gup;
 mod harness;
 mod helper;
 mod hugetlb;
@@ -106,6 +107,7 @@ const FAMILIES: &[&[Test]] = &[
     shm::TESTS,
     advise::TESTS,
     guard::TESTS,
+    gup::TESTS,
     droppable::TESTS,
     hugetlb::TESTS,
     process_memory::TESTS,

@@ -51,6 +51,7 @@ const SETTINGS: &[(&str, Shown)] = &[
     ("kernel/core_pattern", Anything),
     // A name, which uname(2) says.
     ("kernel/hostname", Anything),
+    ("debug/gup_test", By("gup_pin_sees_writes")),
     ("debug/split_huge_pages", By("folio_split_by_hand")),
     ("quire/check", Anything),
     ("quire/contention", Anything),

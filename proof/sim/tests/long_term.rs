@@ -1,4 +1,4 @@
-//! Pins that last: process and device see one page, whatever is forked and protected meanwhile.
+//! Long-term pins: process and device see one page, whatever is forked and protected meanwhile.
 
 mod common;
 
@@ -6,7 +6,7 @@ use arch_sim::{Options, Process, Sim, World};
 use common::{AT, FIXED, RW, Space, map, page, sizes};
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
-use mm::fault::{Pin, Resolution};
+use mm::fault::{Access, Pin, Resolution};
 use mm::object::Object;
 use mm::switch::Switch;
 use mm::thp::CollapseLimits;
@@ -30,6 +30,8 @@ tests! {
     what_is_pinned_is_not_collapsed
     an_objects_page_is_everybodys
     what_cannot_be_written_cannot_be_pinned
+    a_pin_for_reading
+    a_read_of_what_others_have
 }
 
 /// Runs the test with every account.
@@ -82,7 +84,7 @@ fn same<F: PteFormat>(w: &World<F>, s: &Space<F>, n: u64, pin: &Pin<Sim<F>>, val
 fn one_page_for_both<F: PteFormat>(w: &World<F>) {
     for orders in ORDERS {
         let s = written(w, orders);
-        let pins = [(); 2].map(|()| s.pin_lasting(page(3)).unwrap());
+        let pins = [(); 2].map(|()| s.pin_long_term(page(3), Access::Write).unwrap());
         let copied = w.mm.event("pages_copied");
         same(w, &s, 3, &pins[0], 1);
         w.check(&[&s], &[]);
@@ -115,7 +117,7 @@ fn one_page_for_both<F: PteFormat>(w: &World<F>) {
 fn the_child_of_a_fork_has_copies<F: PteFormat>(w: &World<F>) {
     for orders in ORDERS {
         let parent = written(w, orders);
-        let pin = parent.pin_lasting(page(3)).unwrap();
+        let pin = parent.pin_long_term(page(3), Access::Write).unwrap();
         let child = w.adopt(parent.fork().unwrap());
         w.check(&[&parent, &child], &[]);
         let copied = w.mm.event("pages_copied");
@@ -146,7 +148,7 @@ fn a_page_is_pinned_by_one_process<F: PteFormat>(w: &World<F>) {
         let parent = written(w, orders);
         let child = w.adopt(parent.fork().unwrap());
         // What both have, each gets for itself.
-        let pins = [&parent, &child].map(|s| s.pin_lasting(page(3)).unwrap());
+        let pins = [&parent, &child].map(|s| s.pin_long_term(page(3), Access::Write).unwrap());
         w.check(&[&parent, &child], &[]);
         same(w, &parent, 3, &pins[0], 7);
         same(w, &child, 3, &pins[1], 9);
@@ -157,7 +159,7 @@ fn a_page_is_pinned_by_one_process<F: PteFormat>(w: &World<F>) {
         (0..32).for_each(|n| w.store(0, &parent, page(n), 5).unwrap());
         parent.advise(AT, 8 * PAGE_SIZE, Advice::DontFork).unwrap();
         let other = w.adopt(parent.fork().unwrap());
-        let pin = parent.pin_lasting(page(3)).unwrap();
+        let pin = parent.pin_long_term(page(3), Access::Write).unwrap();
         w.store(1, &other, page(9), 7).unwrap();
         same(w, &parent, 3, &pin, 7);
         assert_eq!(w.load(0, &parent, page(9)), Ok(5));
@@ -172,7 +174,7 @@ fn a_pipe_holds_a_page_of_the_folio<F: PteFormat>(w: &World<F>) {
         for (held, first) in [(3, true), (9, true), (3, false), (9, false)] {
             let s = written(w, orders);
             let before = (!first).then(|| s.pin(page(held)).unwrap());
-            let pin = s.pin_lasting(page(3)).unwrap();
+            let pin = s.pin_long_term(page(3), Access::Write).unwrap();
             let after = first.then(|| s.pin(page(held)).unwrap());
             let copied = w.mm.event("pages_copied");
             for value in [7, 9] {
@@ -198,7 +200,7 @@ fn a_pipe_holds_a_page_of_the_folio<F: PteFormat>(w: &World<F>) {
 fn its_neighbours_are_copied_without_it<F: PteFormat>(w: &World<F>) {
     for orders in [&[4][..], &[4, 9]] {
         let s = written(w, orders);
-        let pin = s.pin_lasting(page(3)).unwrap();
+        let pin = s.pin_long_term(page(3), Access::Write).unwrap();
         let pipe = s.pin(page(9)).unwrap();
         protect_and_back(&s);
         w.store(0, &s, page(5), 6).unwrap();
@@ -233,7 +235,7 @@ fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
     .unwrap();
     let child = w.adopt(s.fork().unwrap());
     child.unmap(to, 8 * PAGE_SIZE).unwrap();
-    let pin = s.pin_lasting(page(505)).unwrap();
+    let pin = s.pin_long_term(page(505), Access::Write).unwrap();
     w.check(&[&s, &child], &[]);
     same(w, &s, 505, &pin, 7);
     // The table behind the border is copied for the write, and what was the process's own in the
@@ -254,15 +256,15 @@ fn what_is_pinned_is_not_collapsed<F: PteFormat>(w: &World<F>) {
     map(&s, AT, 512, RW);
     (0..512).for_each(|n| w.store(0, &s, page(n), n as u8).unwrap());
     sizes(w, &[9]);
-    for lasting in [false, true] {
-        let pin = match lasting {
+    for long_term in [false, true] {
+        let pin = match long_term {
             false => s.pin(page(3)).unwrap(),
-            true => s.pin_lasting(page(3)).unwrap(),
+            true => s.pin_long_term(page(3), Access::Write).unwrap(),
         };
         assert_eq!(
             s.collapse(AT, CollapseLimits::ANY),
             Collapse::Pinned,
-            "{lasting}"
+            "{long_term}"
         );
         assert_eq!(
             s.advise(AT, 512 * PAGE_SIZE, Advice::Collapse),
@@ -277,7 +279,7 @@ fn what_is_pinned_is_not_collapsed<F: PteFormat>(w: &World<F>) {
 
 fn a_fork_without_large_folios_copies_pages<F: PteFormat>(w: &World<F>) {
     let parent = written(w, &[9]);
-    let pin = parent.pin_lasting(page(3)).unwrap();
+    let pin = parent.pin_long_term(page(3), Access::Write).unwrap();
     // Every page that may be had, and then each second 64 KiB of it back.
     sizes(w, &[]);
     let hog = w.process();
@@ -302,7 +304,7 @@ fn an_objects_page_is_everybodys<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     let request = common::of_object(&object, 0, AT, 4, RW, VmaFlags::SHARED);
     s.map(request).unwrap();
-    let pin = s.pin_lasting(page(2)).unwrap();
+    let pin = s.pin_long_term(page(2), Access::Write).unwrap();
     let child = w.adopt(s.fork().unwrap());
     w.store(0, &child, page(2), 9).unwrap();
     assert_eq!(byte(&pin, 0), 9);
@@ -312,6 +314,67 @@ fn an_objects_page_is_everybodys<F: PteFormat>(w: &World<F>) {
 fn what_cannot_be_written_cannot_be_pinned<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 1, Prot::READ);
-    assert_eq!(s.pin_lasting(AT).err(), Some(Resolution::Denied));
-    assert_eq!(s.pin_lasting(page(1)).err(), Some(Resolution::NotMapped));
+    assert_eq!(
+        s.pin_long_term(AT, Access::Write).err(),
+        Some(Resolution::Denied)
+    );
+    assert_eq!(
+        s.pin_long_term(page(1), Access::Write).err(),
+        Some(Resolution::NotMapped)
+    );
+}
+
+/// As much of a promise as one for writing, also where the process may not write: of its own page,
+/// of one that it shares with a child, and of one that a child had.
+fn a_pin_for_reading<F: PteFormat>(w: &World<F>) {
+    for orders in ORDERS {
+        for (forks, ends) in [(false, false), (true, false), (true, true)] {
+            let s = written(w, orders);
+            let child = forks.then(|| w.adopt(s.fork().unwrap()));
+            let child = child.filter(|_| !ends);
+            s.protect(AT, 512 * PAGE_SIZE, Prot::READ).unwrap();
+            let copied = w.mm.event("pages_copied");
+            let pin = s.pin_long_term(page(3), Access::Read).unwrap();
+            assert_eq!(byte(&pin, 0), 5);
+            // Of what a child had, not every account knows that it is the process's alone again.
+            let is_copied = w.mm.event("pages_copied") > copied;
+            assert!(is_copied == child.is_some() || ends, "what others have");
+            assert!(
+                w.store(0, &s, page(3), 6).is_err(),
+                "as protected as before"
+            );
+            let all: Vec<_> = child.iter().chain([&s]).map(|s| &**s).collect();
+            w.check(&all, &[]);
+            s.protect(AT, 512 * PAGE_SIZE, RW).unwrap();
+            same(w, &s, 3, &pin, 7);
+            let second = w.adopt(s.fork().unwrap());
+            same(w, &s, 3, &pin, 9);
+            assert_eq!(w.load(1, &second, page(3)), Ok(8));
+            if let Some(child) = &child {
+                assert_eq!(w.load(1, child, page(3)), Ok(5));
+            }
+        }
+    }
+}
+
+/// Zeros, small and huge, and the page of an object that is mapped privately.
+fn a_read_of_what_others_have<F: PteFormat>(w: &World<F>) {
+    let object = Object::new(&w.mm);
+    object.set_len(4 * PAGE_SIZE);
+    for orders in ORDERS {
+        sizes(w, orders);
+        let s = w.process();
+        map(&s, AT, 512, RW);
+        let request_of = |flags| common::of_object(&object, 0, page(1024), 4, RW, flags);
+        s.map(request_of(VmaFlags::empty())).unwrap();
+        for n in [3, 1026] {
+            assert_eq!(w.load(0, &s, page(n)), Ok(0));
+            let pin = s.pin_long_term(page(n), Access::Read).unwrap();
+            w.check(&[&s], &[&object]);
+            same(w, &s, n, &pin, 7);
+        }
+        let other = w.process();
+        other.map(request_of(VmaFlags::SHARED)).unwrap();
+        assert_eq!(w.load(1, &other, page(1026)), Ok(0));
+    }
 }

@@ -1,5 +1,5 @@
 //! What arguments look like: mostly right, often at an edge, sometimes nonsense.
-use crate::table::{Kind, PATHS};
+use crate::table::{Kind, PATHS, REQUESTS};
 use crate::worker::{ARENA, Worker, run};
 use userland::sys::mem::PAGE;
 
@@ -91,8 +91,9 @@ impl Worker {
                 0 => r.below(48) as usize,
                 _ => libc::AF_UNIX as usize,
             },
-            Kind::Request => match r.below(4) {
-                0 => r.bits() as u32 as usize,
+            Kind::Request => match r.below(8) {
+                0 | 1 => r.bits() as u32 as usize,
+                2 | 3 => r.pick(REQUESTS),
                 _ => 0x5400 + r.below(64) as usize,
             },
             Kind::SetSize => match r.below(10) {

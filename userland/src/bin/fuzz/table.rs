@@ -354,6 +354,31 @@ pub const FORBIDDEN_REQUESTS: &[u64] = &[
     0x5409, 0x540a, 0x540c, 0x540e, 0x5410, 0x5412, 0x5420, 0x5422, 0x5423, 0x5425, 0x5437,
 ];
 
+/// ioctl requests about memory: of userfaultfd, of /proc/self/pagemap and maps, of gup_test.
+pub const REQUESTS: &[usize] = &[
+    0xc018_aa3f,
+    0xc020_aa00,
+    0x8010_aa01,
+    0x8010_aa02,
+    0xc028_aa03,
+    0xc020_aa04,
+    0xc028_aa05,
+    0xc018_aa06,
+    0xc020_aa07,
+    0xc020_aa08,
+    0xc060_6610,
+    0xc068_6611,
+    0xc050_6701,
+    0xc050_6702,
+    0xc050_6703,
+    0xc050_6704,
+    0xc050_6705,
+    0xc050_6706,
+    0x4018_6707,
+    0x6708,
+    0x4008_6709,
+];
+
 /// Paths, good and bad, all ending with NUL.
 pub const PATHS: &[&std::ffi::CStr] = &[
     c"a",

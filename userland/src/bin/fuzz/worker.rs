@@ -90,10 +90,12 @@ pub fn run(order: &Order<'_>) -> ! {
     for word in 0..ARENA * PAGE / 8 / 4 {
         // Small numbers make times, counts and descriptors; others make nonsense; some point back
         // into the arena.
-        let value = match random.below(8) {
+        let value = match random.below(10) {
             0..4 => random.below(16),
             4 => arena as u64 + random.below((ARENA * PAGE) as u64),
-            5 => random.below(1 << 32),
+            5 => arena as u64 + random.below(ARENA as u64) * PAGE as u64,
+            6 => random.below(16) * PAGE as u64,
+            7 => random.below(1 << 32),
             _ => random.bits(),
         };
         store(arena + word * 8, value);
@@ -136,6 +138,7 @@ fn open_some(random: &mut Random, null: i32) {
     let _ = file::pipe(libc::O_NONBLOCK);
     let _ = file::pipe(0);
     let _ = file::open("/dev/zero", libc::O_RDWR, 0);
+    let _ = file::open("/sys/kernel/debug/gup_test", libc::O_RDWR, 0);
     let _ = file::open(".", libc::O_RDONLY, 0);
     let name = ["a", "b", "c"][random.below(3) as usize];
     if let Ok(fd) = file::open(name, libc::O_RDWR | libc::O_CREAT, 0o700) {

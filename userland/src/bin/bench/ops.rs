@@ -231,8 +231,8 @@ pub fn clone() -> Result<i32> {
     call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
 }
 
-/// What a child does that lives meanwhile: it says that it is there, waits for a message, then checks
-/// whether its memory is as it was at the fork.
+/// What a child does that lives meanwhile: it says that it is there, waits for a message, then
+/// checks whether its memory is as it was at the fork.
 fn keep(line: Line, region: &Region) -> ! {
     let sound = line.round_trip().and_then(|()| region.check_touched());
     proc::exit_now(i32::from(sound.is_err()))

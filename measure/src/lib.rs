@@ -7,8 +7,11 @@ pub mod conflicts;
 mod counting;
 mod kernels;
 mod lines;
+mod markdown;
 pub mod profile;
 pub mod report;
 pub mod seeds;
 mod store;
 pub mod sweep;
+#[cfg(test)]
+mod testing;

@@ -1,8 +1,10 @@
 //! What the programs that measure have in common: their options, the lines around their cells, the
-//! sizes of folios.
+//! sizes of folios, the memory that is measured, and children at the other end of two pipes.
 use crate::controls::Controls;
 use crate::counters::on_quire;
-use crate::sys::{Result, time};
+use crate::sys::mem::{self, ANON};
+use crate::sys::proc::{self, Status};
+use crate::sys::{Errno, Result, file, time};
 use std::fs;
 use std::process::exit;
 use std::str::FromStr;
@@ -45,12 +47,30 @@ pub fn word(text: &str, this: &str, other: &str) -> Option<bool> {
     (text == this || text == other).then_some(text == this)
 }
 
+/// The name of this program.
+fn name() -> String {
+    let path = std::env::args().next().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// Says what is wrong, as an error.
+pub fn wrong(what: &str) -> Errno {
+    eprintln!("{}: {what}", name());
+    Errno(libc::EIO)
+}
+
 /// What times are measured in.
 pub fn unit() -> &'static str {
     match time::counts_instructions() {
         true => "guest instructions",
         false => "nanoseconds",
     }
+}
+
+/// What the kernel calls its version.
+pub fn release() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// Has the kernel use folios of so many kB alone; says so where it has none.
@@ -64,19 +84,120 @@ pub fn only(controls: &Controls, kb: usize) -> Result<bool> {
 
 /// Measures, between the line that begins and the one that says how many cells were printed. An
 /// error ends the program.
-pub fn run(program: &str, instructions: bool, measure: impl FnOnce() -> Result<usize>) {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+pub fn run(instructions: bool, measure: impl FnOnce() -> Result<usize>) {
     println!(
         "{{\"begin\":true,\"quire\":{},\"release\":\"{}\",\"instructions\":{instructions},\"size_controls\":{}}}",
         on_quire(),
-        release.trim(),
+        release(),
         Controls::take().each_size()
     );
     match measure() {
         Ok(cells) => println!("{{\"done\":true,\"cells\":{cells}}}"),
         Err(error) => {
-            eprintln!("{program}: {error}");
+            eprintln!("{}: {error}", name());
             exit(1);
         }
+    }
+}
+
+/// Private memory of nothing yet that begins at a multiple of so many bytes.
+pub fn reserve(len: usize, multiple: usize, prot: i32) -> Result<usize> {
+    let flags = ANON | libc::MAP_NORESERVE;
+    let all = mem::mmap(0, len + multiple, prot, flags, -1, 0)?;
+    let at = all.next_multiple_of(multiple);
+    if at > all {
+        mem::munmap(all, at - all)?;
+    }
+    mem::munmap(at + len, all + multiple - at)?;
+    Ok(at)
+}
+
+/// Waits for a child that must have done what it was to do.
+#[inline]
+pub fn ends_well(pid: i32) -> Result<()> {
+    match proc::wait_for(pid)? {
+        Status::Exited(0) => Ok(()),
+        other => Err(wrong(&format!("a child ended with {other:?}"))),
+    }
+}
+
+/// One end of a pair of pipes.
+#[derive(Clone, Copy)]
+pub struct Line {
+    /// What the other end says.
+    pub from: i32,
+    /// What this one says.
+    pub to: i32,
+}
+
+impl Line {
+    /// Both ends.
+    pub fn pair() -> Result<(Line, Line)> {
+        let (here, there) = (file::pipe(libc::O_CLOEXEC)?, file::pipe(libc::O_CLOEXEC)?);
+        let end = |from, to| Line { from, to };
+        Ok((end(here.0, there.1), end(there.0, here.1)))
+    }
+
+    /// Sends a byte.
+    #[inline]
+    pub fn say(self) -> Result<()> {
+        file::write(self.to, &[0]).map(drop)
+    }
+
+    /// Waits for a byte.
+    #[inline]
+    pub fn hear(self) -> Result<()> {
+        match file::read(self.from, &mut [0])? {
+            1 => Ok(()),
+            _ => Err(wrong("the other end of the pipes has gone")),
+        }
+    }
+
+    /// Sends a byte and waits for one.
+    #[inline]
+    pub fn round_trip(self) -> Result<()> {
+        self.say()?;
+        self.hear()
+    }
+
+    /// Sends each byte back until there are no more.
+    pub fn echo(self) -> Result<()> {
+        while file::read(self.from, &mut [0])? == 1 {
+            self.say()?;
+        }
+        Ok(())
+    }
+
+    /// Closes this end.
+    pub fn close(self) -> Result<()> {
+        file::close(self.from)?;
+        file::close(self.to)
+    }
+}
+
+/// A child at the other end of two pipes, with a copy of the memory.
+pub struct Child {
+    /// Its process number.
+    pub pid: i32,
+    /// Our end.
+    pub line: Line,
+}
+
+impl Child {
+    /// Forks one that does something with its end of the pipes, and ends.
+    pub fn start(work: impl FnOnce(Line) -> Result<()>) -> Result<Child> {
+        let (line, theirs) = Line::pair()?;
+        let pid = proc::child(|| {
+            line.close()?;
+            work(theirs)
+        })?;
+        theirs.close()?;
+        Ok(Child { pid, line })
+    }
+
+    /// Closes the pipes, which a child that reads takes for a sign to end, and waits until it has.
+    pub fn end(self) -> Result<()> {
+        self.line.close()?;
+        ends_well(self.pid)
     }
 }

@@ -90,8 +90,6 @@ pub struct Latencies {
 pub struct Preset {
     /// The name on a command line: `cortex-a76`.
     pub name: &'static str,
-    /// The name in a report: `Arm Cortex-A76`.
-    pub title: &'static str,
     /// Instruction cache.
     pub l1i: CacheShape,
     /// Data cache.

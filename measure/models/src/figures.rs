@@ -114,22 +114,20 @@ pub struct Figures {
 impl Figures {
     /// All counters by name: `data_l1`, ..., `itlb_walks`, `rewalks`, ...
     pub fn fields(&self) -> impl Iterator<Item = (String, u64)> + use<> {
-        let groups = [
+        let served = [
             ("data", self.data),
             ("fetch", self.fetch),
             ("walk", self.walk),
         ];
-        let served = groups
+        let served = served
             .into_iter()
-            .flat_map(|(group, counts)| named(group, counts.fields()));
-        let groups = [("dtlb", self.dtlb), ("itlb", self.itlb)];
-        let translated = groups
+            .flat_map(|(of, it)| named(of, it.fields()));
+        let translated = [("dtlb", self.dtlb), ("itlb", self.itlb)];
+        let translated = translated
             .into_iter()
-            .flat_map(|(group, counts)| named(group, counts.fields()));
-        let events = self
-            .events
-            .fields()
-            .map(|(name, count)| (name.to_owned(), count));
+            .flat_map(|(of, it)| named(of, it.fields()));
+        let events = self.events.fields();
+        let events = events.map(|(name, count)| (name.to_owned(), count));
         served.chain(translated).chain(events)
     }
 }

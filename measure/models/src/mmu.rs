@@ -88,21 +88,16 @@ fn ignored(roots: &Roots) -> u32 {
 impl Mmu {
     /// An MMU that is off, with nothing cached.
     pub fn new(preset: &Preset, options: Options) -> Result<Self, BadPreset> {
+        let own = |what, shape: Option<_>| shape.map(|shape| Tlb::new(what, shape)).transpose();
         Ok(Self {
             roots: Roots::Off,
             tag: 0,
             ignored: 0,
             dtlb: Tlb::new("dtlb", preset.dtlb)?,
-            stlb: preset
-                .stlb
-                .map(|shape| Tlb::new("stlb", shape))
-                .transpose()?,
+            stlb: own("stlb", preset.stlb)?,
             itlb: Tlb::new("itlb", preset.itlb)?,
             tlb2: Tlb::new("tlb2", preset.tlb2)?,
-            itlb2: preset
-                .itlb2
-                .map(|shape| Tlb::new("itlb2", shape))
-                .transpose()?,
+            itlb2: own("itlb2", preset.itlb2)?,
             walk_cache: WalkCache::new(preset.walk),
             tables_in_tlb2: preset.walk.mib2.is_none(),
             contiguous: options.contiguous,

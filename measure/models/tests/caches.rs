@@ -24,9 +24,8 @@ impl Slow {
         Self { sets, ways, lines }
     }
     fn at(&mut self, number: u64) -> Option<&mut (Line, u64)> {
-        self.lines
-            .iter_mut()
-            .find(|(line, _)| line.number == number)
+        let mut lines = self.lines.iter_mut();
+        lines.find(|(line, _)| line.number == number)
     }
     fn has(&mut self, number: u64) -> bool {
         self.at(number).is_some()
@@ -35,10 +34,8 @@ impl Slow {
         self.at(number).is_some_and(|(line, _)| line.modified)
     }
     fn take(&mut self, number: u64) -> Option<Line> {
-        let at = self
-            .lines
-            .iter()
-            .position(|(line, _)| line.number == number)?;
+        let mut lines = self.lines.iter();
+        let at = lines.position(|(line, _)| line.number == number)?;
         Some(self.lines.remove(at).0)
     }
     /// Uses a line, modified from now on if it was or is to be; what it displaces.
@@ -122,10 +119,8 @@ impl SlowMachine {
         }
         if reaches_others && !write && dirty {
             self.events.writebacks += 1;
-            self.keep(Line {
-                number,
-                modified: true,
-            });
+            let modified = true;
+            self.keep(Line { number, modified });
             for &other in &others {
                 for level in [L1D, L2] {
                     if let Some((line, _)) = self.cpus[other][level].at(number) {
@@ -134,6 +129,10 @@ impl SlowMachine {
                 }
             }
         }
+        let clean = Line {
+            number,
+            modified: false,
+        };
         if in_l1 {
             self.served.l1 += 1;
         } else if in_l2 {
@@ -145,18 +144,12 @@ impl SlowMachine {
             if self.victims && (write || !theirs) {
                 modified |= self.last.take(number).expect("it is there").modified;
             } else {
-                self.keep(Line {
-                    number,
-                    modified: false,
-                });
+                self.keep(clean);
             }
         } else {
             self.served.memory += 1;
             if !self.victims {
-                self.keep(Line {
-                    number,
-                    modified: false,
-                });
+                self.keep(clean);
             }
         }
         self.now += 1;

@@ -32,14 +32,12 @@ fn x86_64_begins_without_paging() {
 #[test]
 fn moves_to_cr3() {
     let mut control = Control::default();
-    assert_eq!(control.write(Register::Cr3, ROOT | 5), Some(Flush::Tag(0)));
-    assert_eq!(
-        control.write(Register::Cr3, ROOT | 5 | KEEP),
-        Some(Flush::Tag(0))
-    );
+    let moved = |control: &mut Control, bits| control.write(Register::Cr3, ROOT | bits);
+    assert_eq!(moved(&mut control, 5), Some(Flush::Tag(0)));
+    assert_eq!(moved(&mut control, 5 | KEEP), Some(Flush::Tag(0)));
     control.write(Register::Cr4, PCIDE);
-    assert_eq!(control.write(Register::Cr3, ROOT | 5), Some(Flush::Tag(5)));
-    assert_eq!(control.write(Register::Cr3, ROOT | 6 | KEEP), None);
+    assert_eq!(moved(&mut control, 5), Some(Flush::Tag(5)));
+    assert_eq!(moved(&mut control, 6 | KEEP), None);
 }
 
 #[test]
@@ -50,17 +48,12 @@ fn changes_of_cr4() {
         control.write(Register::Cr4, after)
     };
     for bit in [1 << 5, PGE, 1 << 12] {
-        assert_eq!(
-            (drops(0, bit), drops(bit, 0)),
-            (Some(Flush::All), Some(Flush::All))
-        );
+        assert_eq!([drops(0, bit), drops(bit, 0)], [Some(Flush::All); 2]);
         assert_eq!(drops(bit, bit), None);
     }
-    assert_eq!((drops(0, PCIDE), drops(PCIDE, 0)), (None, Some(Flush::All)));
-    assert_eq!(
-        (drops(0, 1 << 20), drops(1 << 20, 0)),
-        (Some(Flush::All), None)
-    );
+    assert_eq!([drops(0, PCIDE), drops(PCIDE, 0)], [None, Some(Flush::All)]);
+    let smep = 1 << 20;
+    assert_eq!([drops(0, smep), drops(smep, 0)], [Some(Flush::All), None]);
     assert_eq!(drops(0, 1 << 9), None);
 }
 
@@ -113,11 +106,8 @@ fn a_machine() {
     machine.write(0, Register::Cr3, ROOT | 1 | KEEP);
     assert_eq!(walks(&mut machine), [0, 0], "kept");
     machine.write(0, Register::Cr3, ROOT | 1);
-    assert_eq!(
-        walks(&mut machine),
-        [1, 0],
-        "dropped, but for the global page"
-    );
+    let but_global = "dropped, but for the global page";
+    assert_eq!(walks(&mut machine), [1, 0], "{but_global}");
     machine.write(1, Register::Cr4, CR4 & !PGE);
     assert_eq!(walks(&mut machine), [0, 2]);
 }

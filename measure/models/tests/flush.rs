@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, Memory, SMALL, X86_GLOBAL, X86_LARGE,
-    X86_PAGE, arm, one, x86,
+    ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, Memory, NO_RUNS, SMALL, X86_GLOBAL,
+    X86_LARGE, X86_PAGE, arm, one, x86,
 };
 use models::config::{TlbArray, WalkCacheShape};
 use models::{Access, Flush, Machine, Options, Preset, Tables, presets};
@@ -69,20 +69,15 @@ const NO: bool = false;
 
 #[test]
 fn what_is_dropped_of_two_spaces() {
-    let page = |address, tag, globals| Flush::Pages {
+    let pages = |address, bytes, tag, globals| Flush::Pages {
         address,
-        bytes: 4096,
+        bytes,
         tag,
         globals,
         tables: Tables::Keep,
     };
-    let two_pages = Flush::Pages {
-        address: 0x1fff,
-        bytes: 2,
-        tag: Some(1),
-        globals: true,
-        tables: Tables::Keep,
-    };
+    let page = |address, tag, globals| pages(address, 4096, tag, globals);
+    let two_pages = pages(0x1fff, 2, Some(1), true);
     for (flush, expected) in [
         (page(0x5000, None, true), [NO, NO, NO, NO, NO, NO]),
         (Flush::All, [YES, YES, YES, YES, YES, YES]),
@@ -139,25 +134,23 @@ fn runs_blocks_and_pieces() {
     let mut memory = Memory::new(0x40000);
     for page in 0..16 {
         let bits = ARM_PAGE | ARM_CONTIGUOUS;
-        memory.map_arm(
-            0x1_0000 + page * 0x1000,
-            12,
-            (0x9_0000 + page * 0x1000) | bits,
-        );
+        let offset = page * 0x1000;
+        memory.map_arm(0x1_0000 + offset, 12, (0x9_0000 + offset) | bits);
     }
     memory.map_arm(0x2_0000, 12, 0x3_0000 | ARM_PAGE);
     memory.map_arm(0x20_0000, 21, 0x4020_0000 | ARM_BLOCK);
     let pages = [0x1_0000, 0x1_f000, 0x2_0000, 0x20_0000, 0x3f_f000];
     let flushed = |address, contiguous| {
-        let options = Options {
-            contiguous,
-            ..Options::default()
+        let options = if contiguous {
+            Options::default()
+        } else {
+            NO_RUNS
         };
         // The first level of the A72 has pieces of 1 MiB of the block.
         let mut machine = one(presets::CORTEX_A72, options, arm(3));
-        pages
-            .iter()
-            .for_each(|&page| machine.access(0, Access::read(page, 1), &memory));
+        for page in pages {
+            machine.access(0, Access::read(page, 1), &memory);
+        }
         let flush = Flush::Pages {
             address,
             bytes: 4096,

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{
-    ARM_PAGE, CR4, EFER, Memory, ROOT, SMALL, X86_LARGE, X86_PAGE, X86_TABLE, arm, one, x86,
+    ARM_PAGE, CR4, EFER, Memory, NO_COALESCING, ROOT, SMALL, X86_LARGE, X86_PAGE, X86_TABLE, arm,
+    holds, one, x86,
 };
 use models::config::{TlbArray, WalkCacheShape};
 use models::{Access, Options, Preset, Ram, Roots};
@@ -30,21 +31,12 @@ fn a_walk_reads_each_level_through_the_data_cache() {
     let mut memory = Memory::new(0x20000);
     pages(&mut memory, 1);
     let watched = Watched(&memory, Default::default());
-    let mut machine = one(
-        SMALL,
-        Options {
-            coalescing: false,
-            ..Options::default()
-        },
-        x86(0),
-    );
+    let mut machine = one(SMALL, NO_COALESCING, x86(0));
     machine.access(0, Access::read(0x1000, 8), &watched);
     assert_eq!(*watched.1.borrow(), [0x1000, 0x2000, 0x3000, 0x4008]);
     let figures = machine.figures(0);
-    assert_eq!(
-        (figures.walk.memory, figures.walk.all(), figures.data.all()),
-        (4, 4, 1)
-    );
+    assert_eq!((figures.walk.memory, figures.walk.all()), (4, 4));
+    assert_eq!(figures.data.all(), 1);
     // The entries' lines are cached now: data that lies in one hits.
     machine.access(0, Access::read(0x9000, 8).at(0x4010), &memory);
     assert_eq!(machine.figures(0).data.l1, 1);
@@ -85,10 +77,8 @@ fn fetches_have_a_first_level_of_their_own() {
     machine.fetch(0, Access::read(0x1000, 4), &memory);
     machine.fetch(0, Access::read(0x1004, 4), &memory);
     let figures = machine.figures(0);
-    assert_eq!(
-        (figures.itlb.walks, figures.itlb.l2, figures.itlb.l1),
-        (0, 1, 1)
-    );
+    let itlb = figures.itlb;
+    assert_eq!((itlb.walks, itlb.l2, itlb.l1), (0, 1, 1));
     let apart = Preset {
         itlb2: Some(SMALL.tlb2),
         stlb: Some(SMALL.dtlb),
@@ -206,14 +196,7 @@ fn known_addresses() {
     memory.map_x86(0x1000, 12, 0x8000 | X86_PAGE);
     let mut machine = one(SMALL, Options::default(), x86(0));
     machine.access(0, Access::read(0x1000, 1).at(0xc000), &memory);
-    let held = |number| {
-        machine
-            .caches()
-            .held(0)
-            .iter()
-            .any(|line| line.number == number)
-    };
-    assert!(held(0xc000 / 64) && !held(0x8000 / 64));
+    assert!(holds(&machine, 0xc000) && !holds(&machine, 0x8000));
 }
 
 /// A stale entry translates until it is flushed, as in hardware.
@@ -245,15 +228,11 @@ fn two_pages() {
     machine.access(0, Access::write(0x1ffc, 8).at(0x8ffc), &memory);
     let figures = machine.figures(0);
     assert_eq!((figures.dtlb.walks, figures.data.all()), (2, 2));
-    let modified: Vec<u64> = machine
-        .caches()
-        .held(0)
-        .iter()
-        .filter(|line| line.modified)
-        .map(|line| line.number * 64)
-        .collect();
-    assert_eq!(modified.len(), 2);
-    assert!(modified.contains(&0x8fc0) && modified.contains(&0xb000));
+    let held = machine.caches().held(0).into_iter();
+    let modified = held.filter(|line| line.modified);
+    let mut modified: Vec<u64> = modified.map(|line| line.number * 64).collect();
+    modified.sort();
+    assert_eq!(modified, [0x8fc0, 0xb000]);
 }
 
 /// A page of 1 GiB in a second level without entries of it: a piece there, all of it in the first.

@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, Memory, Random, X86_PAGE, arm, one, x86};
+use common::{
+    ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, ARM_TABLE, Memory, NO_COALESCING, NO_RUNS, Random,
+    X86_PAGE, X86_TABLE, arm, one, x86,
+};
 use models::{Access, Figures, Options, Preset, Roots, presets};
 
 const BASE: u64 = 0x4000_0000;
@@ -28,11 +31,8 @@ fn read(preset: Preset, options: Options, roots: Roots, memory: &Memory) -> Figu
         if read == READS {
             machine.reset();
         }
-        machine.access(
-            0,
-            Access::read(BASE + random.below(BYTES / 8) * 8, 8),
-            memory,
-        );
+        let address = BASE + random.below(BYTES / 8) * 8;
+        machine.access(0, Access::read(address, 8), memory);
     }
     machine.figures(0)
 }
@@ -49,7 +49,7 @@ fn assert_rate(walks: u64, entries: u64, pages: u64) {
 
 #[test]
 fn pages_of_4_kib() {
-    let memory = mapped(12, ARM_PAGE, common::ARM_TABLE);
+    let memory = mapped(12, ARM_PAGE, ARM_TABLE);
     // The second level holds the 32 entries that point to tables, too.
     let figures = read(presets::CORTEX_A76, Options::default(), arm(1), &memory);
     assert_rate(figures.dtlb.walks, 1280 - 32, 16384);
@@ -62,30 +62,22 @@ fn pages_of_4_kib() {
 
 #[test]
 fn runs_of_64_kib() {
-    let memory = mapped(12, ARM_PAGE | ARM_CONTIGUOUS, common::ARM_TABLE);
+    let memory = mapped(12, ARM_PAGE | ARM_CONTIGUOUS, ARM_TABLE);
     // 1024 runs: all of them fit.
     for preset in [presets::CORTEX_A76, presets::CORTEX_A72] {
         let figures = read(preset, Options::default(), arm(1), &memory);
         let first = u64::from(preset.dtlb[0].entries);
-        assert!(
-            figures.dtlb.walks < READS / 100,
-            "{} {:?}",
-            preset.name,
-            figures.dtlb
-        );
+        let few = figures.dtlb.walks < READS / 100;
+        assert!(few, "{} {:?}", preset.name, figures.dtlb);
         assert_rate(figures.dtlb.l1_misses(), first, 1024);
     }
-    let off = Options {
-        contiguous: false,
-        ..Options::default()
-    };
-    let figures = read(presets::CORTEX_A76, off, arm(1), &memory);
+    let figures = read(presets::CORTEX_A76, NO_RUNS, arm(1), &memory);
     assert_rate(figures.dtlb.walks, 1280 - 32, 16384);
 }
 
 #[test]
 fn blocks_of_2_mib() {
-    let memory = mapped(21, ARM_BLOCK, common::ARM_TABLE);
+    let memory = mapped(21, ARM_BLOCK, ARM_TABLE);
     // 32 blocks: the first level of the A76 has them all; that of the A72 has pieces of 1 MiB.
     let figures = read(presets::CORTEX_A76, Options::default(), arm(1), &memory);
     assert_eq!((figures.dtlb.l1, figures.dtlb.walks), (READS, 0));
@@ -96,14 +88,10 @@ fn blocks_of_2_mib() {
 
 #[test]
 fn x86_64() {
-    let memory = mapped(12, X86_PAGE, common::X86_TABLE);
+    let memory = mapped(12, X86_PAGE, X86_TABLE);
     let figures = read(presets::GOLDEN_COVE, Options::default(), x86(1), &memory);
     assert_rate(figures.dtlb.walks, 2048, 16384);
-    let off = Options {
-        coalescing: false,
-        ..Options::default()
-    };
-    let figures = read(presets::ZEN4, off, x86(1), &memory);
+    let figures = read(presets::ZEN4, NO_COALESCING, x86(1), &memory);
     assert_rate(figures.dtlb.walks, 3072 - 32, 16384);
     // Coalesced: 4096 entries of 16 KiB.
     let figures = read(presets::ZEN4, Options::default(), x86(1), &memory);

@@ -2,25 +2,21 @@
 
 mod common;
 
-use common::{ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, Memory, SMALL, X86_PAGE, arm, one, x86};
+use common::{
+    ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, Memory, NO_COALESCING, NO_RUNS, SMALL, X86_PAGE, arm,
+    holds, one, x86,
+};
 use models::{Access, Figures, Options, Preset, Roots, presets};
 
 /// Reads each of `pages` once, then each once more.
 fn read(preset: Preset, options: Options, roots: Roots, memory: &Memory, pages: &[u64]) -> Figures {
     let mut machine = one(preset, options, roots);
     for _ in 0..2 {
-        pages
-            .iter()
-            .for_each(|&page| machine.access(0, Access::read(page + 8, 8), memory));
+        for page in pages {
+            machine.access(0, Access::read(page + 8, 8), memory);
+        }
     }
     machine.figures(0)
-}
-
-fn contiguous(on: bool) -> Options {
-    Options {
-        contiguous: on,
-        ..Options::default()
-    }
 }
 
 /// 32 pages with the contiguous bit: two runs.
@@ -37,16 +33,11 @@ fn two_runs() -> (Memory, Vec<u64>) {
 fn the_contiguous_bit() {
     let (memory, pages) = two_runs();
     for preset in [presets::CORTEX_A72, presets::CORTEX_A76] {
-        let on = read(preset, contiguous(true), arm(0), &memory, &pages);
-        assert_eq!(
-            (on.dtlb.walks, on.dtlb.l1, on.events.contiguous),
-            (2, 62, 2)
-        );
-        let off = read(preset, contiguous(false), arm(0), &memory, &pages);
-        assert_eq!(
-            (off.dtlb.walks, off.dtlb.l1, off.events.contiguous),
-            (32, 32, 0)
-        );
+        let on = read(preset, Options::default(), arm(0), &memory, &pages);
+        let counts = |of: Figures| (of.dtlb.walks, of.dtlb.l1, of.events.contiguous);
+        assert_eq!(counts(on), (2, 62, 2));
+        let off = read(preset, NO_RUNS, arm(0), &memory, &pages);
+        assert_eq!(counts(off), (32, 32, 0));
     }
 }
 
@@ -71,35 +62,25 @@ fn contiguous_blocks() {
     for &page in &pages {
         memory.map_arm(page, 21, page | ARM_BLOCK | ARM_CONTIGUOUS);
     }
-    let large = read(
-        presets::CORTEX_A76,
-        contiguous(true),
-        arm(0),
-        &memory,
-        &pages,
-    );
+    let read = |preset| read(preset, Options::default(), arm(0), &memory, &pages);
+    let large = read(presets::CORTEX_A76);
     assert_eq!((large.dtlb.walks, large.events.contiguous), (1, 1));
     // The first level has none of 32 MiB: 15 pieces come from the second.
     assert_eq!((large.dtlb.l2, large.dtlb.l1), (15, 16));
-    let single = read(
-        presets::CORTEX_A72,
-        contiguous(true),
-        arm(0),
-        &memory,
-        &pages,
-    );
+    let single = read(presets::CORTEX_A72);
     assert_eq!((single.dtlb.walks, single.events.contiguous), (16, 0));
 }
+
+const FOUR: [u64; 4] = [0x4000, 0x5000, 0x6000, 0x7000];
 
 /// Maps four pages; `change` changes the entry of the third.
 fn four(physical: u64, change: impl Fn(u64) -> u64) -> Figures {
     let mut memory = Memory::new(0x20000);
-    let pages = [0x4000, 0x5000, 0x6000, 0x7000];
-    for (index, &page) in pages.iter().enumerate() {
+    for (index, page) in FOUR.into_iter().enumerate() {
         let entry = (physical + index as u64 * 4096) | X86_PAGE;
         memory.map_x86(page, 12, if index == 2 { change(entry) } else { entry });
     }
-    read(presets::ZEN4, Options::default(), x86(0), &memory, &pages)
+    read(presets::ZEN4, Options::default(), x86(0), &memory, &FOUR)
 }
 
 #[test]
@@ -125,17 +106,12 @@ fn coalescing_wants_four_equal_neighbours() {
 #[test]
 fn coalescing_can_be_off() {
     let mut memory = Memory::new(0x20000);
-    let pages = [0x4000, 0x5000, 0x6000, 0x7000];
-    pages
-        .iter()
-        .for_each(|&page| memory.map_x86(page, 12, page | X86_PAGE));
-    let off = Options {
-        coalescing: false,
-        ..Options::default()
-    };
-    let walks = |preset, options| read(preset, options, x86(0), &memory, &pages).dtlb.walks;
+    for page in FOUR {
+        memory.map_x86(page, 12, page | X86_PAGE);
+    }
+    let walks = |preset, options| read(preset, options, x86(0), &memory, &FOUR).dtlb.walks;
     assert_eq!(walks(presets::ZEN4, Options::default()), 1);
-    assert_eq!(walks(presets::ZEN4, off), 4);
+    assert_eq!(walks(presets::ZEN4, NO_COALESCING), 4);
     assert_eq!(walks(presets::GOLDEN_COVE, Options::default()), 4);
 }
 
@@ -146,14 +122,6 @@ fn addresses_within_runs() {
     let mut machine = one(SMALL, Options::default(), arm(0));
     for &page in &pages {
         machine.access(0, Access::read(page, 1), &memory);
-        let line = (page | 0x400_0000) / 64;
-        assert!(
-            machine
-                .caches()
-                .held(0)
-                .iter()
-                .any(|held| held.number == line),
-            "{page:#x}"
-        );
+        assert!(holds(&machine, page | 0x400_0000), "{page:#x}");
     }
 }

@@ -23,24 +23,14 @@ fn stride(machine: &mut Machine, lines: u64, stride: u64, rounds: u64) -> Figure
 #[test]
 fn what_just_fits_and_what_does_not() {
     for preset in presets::ALL {
-        let lines = preset.l1d.bytes / 64;
+        let (name, lines) = (preset.name, preset.l1d.bytes / 64);
         let mut machine = one(*preset, Options::default(), Roots::Off);
         let fits = stride(&mut machine, lines, 1, 10).data;
-        assert_eq!(
-            (fits.l1, fits.memory),
-            (lines * 9, lines),
-            "{}",
-            preset.name
-        );
+        assert_eq!((fits.l1, fits.memory), (lines * 9, lines), "{name}");
         let mut machine = one(*preset, Options::default(), Roots::Off);
         let sets = lines / u64::from(preset.l1d.ways);
         let over = stride(&mut machine, lines + sets, 1, 10).data;
-        assert_eq!(
-            (over.l1, over.all()),
-            (0, (lines + sets) * 10),
-            "{}",
-            preset.name
-        );
+        assert_eq!((over.l1, over.all()), (0, (lines + sets) * 10), "{name}");
         assert_eq!(over.memory, lines + sets);
     }
 }
@@ -70,11 +60,8 @@ fn victims_add_to_the_second_level() {
         };
         let mut machine = one(preset, Options::default(), Roots::Off);
         stride(&mut machine, 12, 1, 1);
-        assert_eq!(
-            stride(&mut machine, 12, 1, 1).data.memory,
-            memory,
-            "{fill:?}"
-        );
+        let again = stride(&mut machine, 12, 1, 1).data;
+        assert_eq!(again.memory, memory, "{fill:?}");
     }
 }
 
@@ -83,34 +70,22 @@ fn victims_add_to_the_second_level() {
 fn a_line_that_two_cpus_write() {
     let ram = Memory::new(0x3000);
     let mut machine = Machine::new(presets::CORTEX_A76, 2, Options::default()).expect("real");
-    for turn in 0..100 {
-        machine.access(
-            turn % 2,
-            Access::write(0x1000 + turn as u64 % 2 * 8, 8),
-            &ram,
-        );
-    }
+    let in_turn = |machine: &mut Machine, address: u64, apart: u64| {
+        for turn in 0..100 {
+            let address = address + turn as u64 % 2 * apart;
+            machine.access(turn % 2, Access::write(address, 8), &ram);
+        }
+    };
+    in_turn(&mut machine, 0x1000, 8);
     for cpu in 0..2 {
         let figures = machine.figures(cpu);
-        let first = u64::from(cpu == 0);
-        assert_eq!(
-            (figures.data.remote, figures.data.memory),
-            (50 - first, first)
-        );
+        let (data, first) = (figures.data, u64::from(cpu == 0));
+        assert_eq!((data.remote, data.memory), (50 - first, first));
         assert_eq!(figures.events.invalidations, 50 - first);
     }
     machine.reset();
-    for turn in 0..100 {
-        machine.access(
-            turn % 2,
-            Access::write(0x2000 + turn as u64 % 2 * 64, 8),
-            &ram,
-        );
-    }
-    assert_eq!(
-        machine.figures(0).data.remote + machine.figures(1).data.remote,
-        0
-    );
+    in_turn(&mut machine, 0x2000, 64);
+    assert_eq!([0, 1].map(|cpu| machine.figures(cpu).data.remote), [0, 0]);
 }
 
 /// Readers of a modified line: the first takes it from its writer, who then has it clean; a write

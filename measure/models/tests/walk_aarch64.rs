@@ -4,6 +4,7 @@ mod common;
 
 use common::{
     ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, ARM_TABLE, Memory, ROOT, TCR, arm, levels,
+    page,
 };
 use models::walk::walk;
 use models::{Fault, Roots};
@@ -14,12 +15,12 @@ fn fault(memory: &Memory, address: u64) -> Fault {
         .expect_err("no translation")
 }
 
+fn roots(ttbr0: u64, ttbr1: u64, tcr: u64) -> Roots {
+    Roots::Aarch64 { ttbr0, ttbr1, tcr }
+}
+
 fn with(tcr: u64) -> Roots {
-    Roots::Aarch64 {
-        ttbr0: ROOT | 7 << 48,
-        ttbr1: ROOT | 0x109 << 48,
-        tcr,
-    }
+    roots(ROOT | 7 << 48, ROOT | 0x109 << 48, tcr)
 }
 
 #[test]
@@ -32,26 +33,15 @@ fn pages_and_blocks() {
     memory.map_arm(0x40_0000_0000, 30, 0x8000_0000 | ARM_BLOCK);
 
     let found = walk(&arm(0), low + 0x123, &memory);
-    let page = found.found.expect("mapped");
-    assert_eq!(
-        (page.physical, page.size, page.global),
-        (0x4_5000, 12, false)
-    );
+    assert_eq!(page(&found), (0x4_5000, 12, false));
     assert_eq!(levels(&found), [39, 30, 21, 12]);
     assert_eq!(found.steps()[0].at, ROOT + 36 * 8);
 
     let found = walk(&arm(0), high + 0x1f_ffff, &memory);
-    let block = found.found.expect("mapped");
-    assert_eq!(
-        (block.physical, block.size, block.global),
-        (0x4020_0000, 21, true)
-    );
+    assert_eq!(page(&found), (0x4020_0000, 21, true));
 
     let found = walk(&arm(0), 0x40_3fff_ffff, &memory);
-    assert_eq!(
-        found.found.map(|block| (block.physical, block.size)),
-        Ok((0x8000_0000, 30))
-    );
+    assert_eq!(page(&found), (0x8000_0000, 30, false));
 }
 
 #[test]
@@ -71,12 +61,8 @@ fn holes_and_malformed_entries() {
     memory.write(ROOT + 8, ARM_BLOCK);
     assert_eq!(fault(&memory, 1 << 39), Fault::Malformed { level: 39 });
     memory.write(ROOT + 16, 0x7000_0000 | ARM_TABLE);
-    assert_eq!(
-        fault(&memory, 2 << 39),
-        Fault::NoRam {
-            physical: 0x7000_0000
-        }
-    );
+    let physical = 0x7000_0000;
+    assert_eq!(fault(&memory, 2 << 39), Fault::NoRam { physical });
 }
 
 /// The contiguous bit counts where the entry is at the place that its address has.
@@ -87,12 +73,8 @@ fn contiguous() {
     memory.map_arm(0x2_3000, 12, 0x8_4000 | ARM_PAGE | ARM_CONTIGUOUS);
     memory.map_arm(0x3_3000, 12, 0x8_3000 | ARM_PAGE);
     memory.map_arm(0x620_0000, 21, 0x4220_0000 | ARM_BLOCK | ARM_CONTIGUOUS);
-    let contiguous = |address| {
-        walk(&arm(0), address, &memory)
-            .found
-            .expect("mapped")
-            .contiguous
-    };
+    let found = |address| walk(&arm(0), address, &memory).found;
+    let contiguous = |address| found(address).expect("mapped").contiguous;
     assert!(contiguous(0x1_3000));
     assert!(!contiguous(0x2_3000), "misprogrammed");
     assert!(!contiguous(0x3_3000));
@@ -131,31 +113,19 @@ fn sizes_of_addresses() {
     assert_eq!((levels(&found), found.found.is_ok()), (vec![30], true));
     let found = walk(&sizes(25, 25), 0xffff_ffff_c000_0000, &memory);
     assert_eq!(found.found.map(|block| block.physical), Ok(0x8000_0000));
-    assert_eq!(
-        walk(&sizes(25, 25), 1 << 39, &memory).found,
-        Err(Fault::Address)
-    );
-    assert_eq!(
-        walk(&sizes(25, 25), u64::MAX << 40, &memory).found,
-        Err(Fault::Address)
-    );
+    for outside in [1 << 39, u64::MAX << 40] {
+        let found = walk(&sizes(25, 25), outside, &memory).found;
+        assert_eq!(found, Err(Fault::Address));
+    }
+    let first = |roots: &Roots, address| walk(roots, address, &memory).steps()[0].at;
     // 42 bits: level 0, of which 8 entries are used, also by the upper half.
-    let found = walk(&sizes(22, 22), u64::MAX << 42, &memory);
-    assert_eq!(found.steps()[0].at, ROOT);
-    let found = walk(&sizes(22, 22), u64::MAX << 39, &memory);
-    assert_eq!(found.steps()[0].at, ROOT + 7 * 8);
+    assert_eq!(first(&sizes(22, 22), u64::MAX << 42), ROOT);
+    assert_eq!(first(&sizes(22, 22), u64::MAX << 39), ROOT + 7 * 8);
     // That table of 64 bytes is aligned to its size, and no more.
-    let small = Roots::Aarch64 {
-        ttbr0: 0x1040,
-        ttbr1: 0,
-        tcr: TCR & !0x3f | 22,
-    };
-    assert_eq!(walk(&small, 2 << 39, &memory).steps()[0].at, 0x1050);
+    let small = roots(0x1040, 0, TCR & !0x3f | 22);
+    assert_eq!(first(&small, 2 << 39), 0x1050);
     // 31 bits: level 1, two entries; 30: level 2.
-    assert_eq!(
-        walk(&sizes(33, 16), 0x4000_0000, &memory).steps()[0].at,
-        ROOT + 8
-    );
+    assert_eq!(first(&sizes(33, 16), 0x4000_0000), ROOT + 8);
     assert_eq!(levels(&walk(&sizes(34, 16), 0, &memory)), [21]);
 }
 
@@ -163,35 +133,20 @@ fn sizes_of_addresses() {
 fn the_two_ranges() {
     let mut memory = Memory::new(0x20000);
     memory.write(ROOT, 0x4000_0000 | ARM_TABLE);
-    let roots = Roots::Aarch64 {
-        ttbr0: ROOT,
-        ttbr1: 0x3000,
-        tcr: TCR,
-    };
-    assert_eq!(walk(&roots, 0, &memory).steps()[0].at, ROOT);
-    assert_eq!(
-        walk(&roots, 0xffff_0000_0000_0000, &memory).steps()[0].at,
-        0x3000
-    );
-    assert_eq!(
-        walk(&roots, 0x0001_0000_0000_0000, &memory).found,
-        Err(Fault::Address)
-    );
+    let two = roots(ROOT, 0x3000, TCR);
+    let first = |roots: &Roots, address| walk(roots, address, &memory).steps()[0].at;
+    assert_eq!(first(&two, 0), ROOT);
+    assert_eq!(first(&two, 0xffff_0000_0000_0000), 0x3000);
+    let between = walk(&two, 0x0001_0000_0000_0000, &memory).found;
+    assert_eq!(between, Err(Fault::Address));
     // CnP is no part of the address.
-    let roots = Roots::Aarch64 {
-        ttbr0: ROOT | 1,
-        ttbr1: 0,
-        tcr: TCR,
-    };
-    assert_eq!(walk(&roots, 0, &memory).steps()[0].at, ROOT);
+    assert_eq!(first(&roots(ROOT | 1, 0, TCR), 0), ROOT);
     // Disabled walks, each for its own range.
     for (bit, disabled, enabled) in [(7, 0, u64::MAX << 47), (23, u64::MAX << 47, 0)] {
         let roots = with(TCR | 1 << bit);
-        assert_eq!(
-            walk(&roots, disabled, &memory).found,
-            Err(Fault::Absent { level: 39 })
-        );
-        assert_eq!(walk(&roots, disabled, &memory).steps(), []);
+        let found = walk(&roots, disabled, &memory);
+        assert_eq!(found.found, Err(Fault::Absent { level: 39 }));
+        assert_eq!(found.steps(), []);
         assert_ne!(walk(&roots, enabled, &memory).steps(), []);
     }
 }
@@ -201,12 +156,10 @@ fn top_byte() {
     let mut memory = Memory::new(0x20000);
     memory.map_arm(0x1000, 12, 0x4000 | ARM_PAGE);
     let tagged = 0xab00_0000_0000_1000;
-    assert_eq!(walk(&with(TCR), tagged, &memory).found, Err(Fault::Address));
-    assert!(walk(&with(TCR | 1 << 37), tagged, &memory).found.is_ok());
-    assert_eq!(
-        walk(&with(TCR | 1 << 38), tagged, &memory).found,
-        Err(Fault::Address)
-    );
+    let found = |tcr| walk(&with(tcr), tagged, &memory).found;
+    assert_eq!(found(TCR), Err(Fault::Address));
+    assert!(found(TCR | 1 << 37).is_ok());
+    assert_eq!(found(TCR | 1 << 38), Err(Fault::Address));
 }
 
 #[test]
@@ -245,17 +198,10 @@ fn addresses_of_52_bits() {
     memory.map_arm(low + 0x1000, 12, 1 << 49 | ARM_PAGE & !0x300);
     memory.map_arm(5 << 39, 39, 1 << 39 | ARM_BLOCK & !0x300);
     memory.write(root + 3 * 8, ROOT | ARM_TABLE);
-    let roots = Roots::Aarch64 {
-        ttbr0: root,
-        ttbr1: 0,
-        tcr,
-    };
-    let found = walk(&roots, 3 << 48 | low, &memory);
-    let physical = |address: u64| {
-        walk(&roots, 3 << 48 | address, &memory)
-            .found
-            .map(|page| page.physical)
-    };
+    let roots = roots(root, 0, tcr);
+    let walked = |address: u64| walk(&roots, 3 << 48 | address, &memory);
+    let found = walked(low);
+    let physical = |address| walked(address).found.map(|page| page.physical);
     assert_eq!(physical(low), Ok(3 << 50 | 0x4_5000));
     assert_eq!(physical(low + 0x1000), Ok(1 << 49));
     assert_eq!(physical(5 << 39 | 0x1234), Ok(1 << 39));

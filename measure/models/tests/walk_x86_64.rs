@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{CR4, EFER, Memory, ROOT, X86_GLOBAL, X86_LARGE, X86_PAGE, X86_TABLE, levels, x86};
+use common::{
+    CR4, EFER, Memory, ROOT, X86_GLOBAL, X86_LARGE, X86_PAGE, X86_TABLE, levels, page, x86,
+};
 use models::walk::walk;
 use models::{Fault, Roots};
 
@@ -21,18 +23,11 @@ fn pages_and_blocks() {
     let high = 0xffff_8000_0020_0000;
     memory.map_x86(low, 12, 0x4_5000 | X86_PAGE);
     memory.map_x86(high, 21, 0x4000_0000 | X86_PAGE | X86_LARGE | X86_GLOBAL);
-    memory.map_x86(
-        0x40_0000_0000,
-        30,
-        0x8000_0000 | X86_PAGE | X86_LARGE | NO_EXECUTE,
-    );
+    let block = X86_PAGE | X86_LARGE;
+    memory.map_x86(0x40_0000_0000, 30, 0x8000_0000 | block | NO_EXECUTE);
 
     let found = walk(&x86(0), low + 0x123, &memory);
-    let page = found.found.expect("mapped");
-    assert_eq!(
-        (page.physical, page.size, page.global),
-        (0x4_5000, 12, false)
-    );
+    assert_eq!(page(&found), (0x4_5000, 12, false));
     assert_eq!(levels(&found), [39, 30, 21, 12]);
     // Where the entries are, by hand: index 36 of the root is the first table that was made.
     assert_eq!(found.steps()[0].at, ROOT + 36 * 8);
@@ -40,18 +35,11 @@ fn pages_and_blocks() {
     assert_eq!(found.steps()[3].at, 0x4000 + (low >> 12 & 0x1ff) * 8);
 
     let found = walk(&x86(0), high + 0x1f_ffff, &memory);
-    let block = found.found.expect("mapped");
-    assert_eq!(
-        (block.physical, block.size, block.global),
-        (0x4000_0000, 21, true)
-    );
+    assert_eq!(page(&found), (0x4000_0000, 21, true));
     assert_eq!(levels(&found), [39, 30, 21]);
 
     let found = walk(&x86(0), 0x40_3fff_ffff, &memory);
-    assert_eq!(
-        found.found.map(|block| (block.physical, block.size)),
-        Ok((0x8000_0000, 30))
-    );
+    assert_eq!(page(&found), (0x8000_0000, 30, false));
     assert_eq!(levels(&found), [39, 30]);
 }
 
@@ -91,16 +79,9 @@ fn malformed_entries() {
     assert_eq!(block.physical, 0x20_0000);
     // XD is reserved while IA32_EFER.NXE is clear.
     memory.write(at, 0x20_0000 | X86_PAGE | X86_LARGE | NO_EXECUTE);
-    let efer = EFER & !(1 << 11);
-    let roots = Roots::X86_64 {
-        cr3: ROOT,
-        cr4: CR4,
-        efer,
-    };
-    assert_eq!(
-        walk(&roots, 0, &memory).found,
-        Err(Fault::Malformed { level: 21 })
-    );
+    let (cr3, cr4, efer) = (ROOT, CR4, EFER & !(1 << 11));
+    let found = walk(&Roots::X86_64 { cr3, cr4, efer }, 0, &memory).found;
+    assert_eq!(found, Err(Fault::Malformed { level: 21 }));
     assert!(walk(&x86(0), 0, &memory).found.is_ok());
 }
 
@@ -108,12 +89,8 @@ fn malformed_entries() {
 fn tables_outside_of_ram() {
     let mut memory = Memory::new(0x20000);
     memory.write(ROOT, 0x7000_0000 | X86_TABLE);
-    assert_eq!(
-        fault(&memory, 8 << 30),
-        Fault::NoRam {
-            physical: 0x7000_0040
-        }
-    );
+    let physical = 0x7000_0040;
+    assert_eq!(fault(&memory, 8 << 30), Fault::NoRam { physical });
 }
 
 #[test]
@@ -132,11 +109,8 @@ fn five_levels() {
     let (root, low) = (0x1_f000, 0x1234_5678_9000);
     memory.map_x86(low, 12, 0x4_5000 | X86_PAGE);
     memory.write(root + 3 * 8, ROOT | X86_TABLE);
-    let roots = Roots::X86_64 {
-        cr3: root,
-        cr4: CR4 | 1 << 12,
-        efer: EFER,
-    };
+    let (cr3, cr4, efer) = (root, CR4 | 1 << 12, EFER);
+    let roots = Roots::X86_64 { cr3, cr4, efer };
     let found = walk(&roots, 3 << 48 | low, &memory);
     assert_eq!(found.found.map(|page| page.physical), Ok(0x4_5000));
     assert_eq!(levels(&found), [48, 39, 30, 21, 12]);
@@ -153,15 +127,9 @@ fn five_levels() {
 #[test]
 fn paging_outside_of_long_mode_is_refused() {
     let memory = Memory::new(0x20000);
-    let roots = Roots::X86_64 {
-        cr3: ROOT,
-        cr4: CR4,
-        efer: 0,
-    };
-    let refused = walk(&roots, 0, &memory);
-    assert!(
-        matches!(refused.found, Err(Fault::Unsupported(_))),
-        "{refused:?}"
-    );
+    let (cr3, cr4, efer) = (ROOT, CR4, 0);
+    let refused = walk(&Roots::X86_64 { cr3, cr4, efer }, 0, &memory);
+    let unsupported = matches!(refused.found, Err(Fault::Unsupported(_)));
+    assert!(unsupported, "{refused:?}");
     assert_eq!(refused.steps(), []);
 }

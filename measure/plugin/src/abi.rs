@@ -84,6 +84,11 @@ pub fn on_translation(id: Id, callback: extern "C" fn(Id, Block)) {
     unsafe { raw::qemu_plugin_register_vcpu_tb_trans_cb(id, callback) }
 }
 
+/// A word as QEMU hands it to callbacks.
+fn data(word: u64) -> *mut c_void {
+    std::ptr::without_provenance_mut(word as usize)
+}
+
 /// A block of instructions that was translated: QEMU's handle.
 #[repr(transparent)]
 pub struct Block(*mut c_void);
@@ -91,8 +96,7 @@ pub struct Block(*mut c_void);
 impl Block {
     /// Calls `callback` with `word` before each execution.
     pub fn on_execution(&self, sees: Sees, callback: OnExecution, word: u64) {
-        let data = std::ptr::without_provenance_mut(word as usize);
-        let sees = sees as c_uint;
+        let (sees, data) = (sees as c_uint, data(word));
         // SAFETY: the handle is valid during the callback that it was passed to; the callback has
         // the type that QEMU calls, and nothing is behind its last argument.
         unsafe { raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, callback, sees, data) }
@@ -145,8 +149,7 @@ pub type OnExecution = extern "C" fn(c_uint, *mut c_void);
 impl Instruction<'_> {
     /// Calls `callback` with `word` before each execution.
     pub fn on_execution(&self, sees: Sees, callback: OnExecution, word: u64) {
-        let data = std::ptr::without_provenance_mut(word as usize);
-        let sees = sees as c_uint;
+        let (sees, data) = (sees as c_uint, data(word));
         // SAFETY: as in `on_access`.
         unsafe { raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, callback, sees, data) }
     }
@@ -194,7 +197,7 @@ impl Instruction<'_> {
 
     /// Calls `callback` with `word` after each access.
     pub fn on_access(&self, direction: Direction, callback: OnAccess, word: u64) {
-        let data = std::ptr::without_provenance_mut(word as usize);
+        let data = data(word);
         // SAFETY: as in `pc`; the callback has the type that QEMU calls, and nothing is behind its
         // last argument.
         unsafe {

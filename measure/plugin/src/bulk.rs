@@ -1,9 +1,9 @@
 //! Memory that is zeroed, set or copied by one instruction, of which QEMU reports no accesses.
-use crate::turns;
+use crate::{locked, turns};
 use counts::Arch;
 use counts::insn::bulk::{self, Block, Bulk};
 use counts::insn::{aarch64, gpr_name};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Those that were translated so far, and how much DC ZVA zeroes.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Bulks {
             Arch::Aarch64 => aarch64::word(bytes).and_then(Bulk::of)?,
             Arch::X86_64 => return None,
         };
-        let (known, _) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, _) = &mut *locked(&self.0);
         let place = known.iter().position(|one| *one == (bulk, pc));
         Some(place.unwrap_or_else(|| {
             known.push((bulk, pc));
@@ -26,7 +26,7 @@ impl Bulks {
 
     /// What it touches, in pages, and its address.
     pub fn runs(&self, place: usize, arch: Arch) -> (Vec<bulk::Run>, u64) {
-        let (known, block) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, block) = &mut *locked(&self.0);
         let (bulk, pc) = known[place];
         let runs = bulk.runs(|gpr| turns::register(&gpr_name(arch, gpr)), block);
         let pages = runs.into_iter().flat_map(bulk::Run::pages);

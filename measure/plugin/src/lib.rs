@@ -14,7 +14,7 @@
 
 use counts::Arch;
 use counts::args::Args;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 mod abi;
 mod bulk;
@@ -27,6 +27,11 @@ use run::Run;
 
 /// The one run, from the loading of the plugin to the end of QEMU.
 static RUN: OnceLock<Run> = OnceLock::new();
+
+/// What a mutex guards, whatever happened to who had it.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Begins, or says why not, in one sentence: QEMU does not start then.
 fn install(id: abi::Id, target: &abi::Target, words: &[String]) -> Result<(), String> {

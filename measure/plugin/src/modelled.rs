@@ -1,7 +1,7 @@
 //! The model, if there is one: what it is told of, and when.
-use crate::RUN;
 use crate::abi::{Access, Instruction, Sees};
 use crate::turns;
+use crate::{RUN, locked};
 use counts::Arch;
 use counts::args::ModelArgs;
 use counts::insn::{Effect, bulk, gpr_name};
@@ -9,8 +9,8 @@ use counts::lines::LINE;
 use counts::model::{Model, RamFile};
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A model, and what is needed to feed it.
 pub struct Modelled {
@@ -135,8 +135,4 @@ extern "C" fn change(cpu: c_uint, place: *mut c_void) {
     if let Some(change) = effect.change(read) {
         locked(&modelled.model).change(cpu, &change);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
 //! One run of QEMU: what is counted, what is open, and where results go.
 use crate::abi::{self, Scoreboard, Shared};
 use crate::bulk::Bulks;
+use crate::locked;
 use crate::modelled::Modelled;
 use crate::turns::{self, Turns};
 use counts::Arch;
@@ -16,7 +17,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 /// The state of the plugin.
 pub struct Run {
@@ -189,8 +190,4 @@ fn ram(arch: Arch, args: &Args) -> Result<Option<RamFile>, String> {
         ram.map_err(|error| format!("cannot read ram={}: {error}", path.display()))
     };
     args.ram.as_ref().map(open).transpose()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

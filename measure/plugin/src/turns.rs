@@ -2,14 +2,14 @@
 //! wrong one (`counts::turns`), and adds what is counted inline to wrong addresses: it multiplies
 //! the number of the CPU by the size of a scoreboard's entry once for each addition in a block, and
 //! crashes. So each block begins with a look at which CPU it is, and callbacks count.
-use crate::RUN;
 use crate::abi::{Access, Block, Direction, Id, Instruction, Registers, Sees};
+use crate::{RUN, locked};
 use counts::Arch;
 use counts::counts::{Counter, Counts, Mode};
 use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 thread_local! {
     /// How many CPUs began on this thread.
@@ -138,8 +138,4 @@ extern "C" fn accessed(_: c_uint, _: Access, _: u64, offset: *mut c_void) {
     if let Some(turns) = turns() {
         turns.add(offset.addr());
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,6 +6,7 @@
 use super::cells::{Cells, Key};
 use super::plan::OPS;
 use super::{BenchArgs, json_lines, measure};
+use crate::markdown;
 use anyhow::Result;
 use std::fmt::Write;
 use tools::host::arch::Arch;
@@ -24,96 +25,58 @@ const SIZE: u32 = 2048;
 /// A row: its name and the words of the kernel's command line.
 type Setting = (&'static str, &'static str);
 
-/// What all stages have in common: entries, references and mappings go one by one, and a write
-/// fault is about one page.
-macro_rules! stage {
-    ($words:literal, split=$split:literal) => {
-        concat!(
-            $words,
-            " fork=per-pte zap=per-pte refs=per-pte rmap=per-pte cow=page reuse=page split=",
-            $split
-        )
-    };
-}
-
-/// This kernel's own: a fork that shares tables would leave the account out of the comparison, and
-/// copies of whole folios show it best.
-macro_rules! own {
-    ($words:literal) => {
-        concat!("fork=batch cow=around ", $words)
+/// Declares the rows. What all stages have in common: entries, references and mappings go one by
+/// one, and a write fault is about one page. This kernel's own do not share tables at a fork, which
+/// would leave the account out of the comparison, and copy whole folios, which show it best.
+macro_rules! settings {
+    (
+        stages: $($stage:literal: $words:literal, split=$split:literal;)*
+        own: $($own:literal: $own_words:literal;)*
+    ) => {
+        &[
+            $((
+                $stage,
+                concat!(
+                    $words,
+                    " fork=per-pte zap=per-pte refs=per-pte rmap=per-pte cow=page reuse=page split=",
+                    $split
+                ),
+            ),)*
+            $(($own, concat!("fork=batch cow=around ", $own_words)),)*
+        ]
     };
 }
 
 /// First the stages of the series, one on top of the other, with what each of them has; then this
 /// kernel's own.
-pub const SETTINGS: &[Setting] = &[
-    ("baseline", stage!("account=per-page", split = "per-pte")),
-    (
-        "mapcount",
-        stage!("account=total mapcounts=atomic", split = "per-pte"),
-    ),
-    (
-        "rmap-id",
-        stage!(
-            "account=digits mapcounts=atomic subids=lookup writer=shared seq=cmpxchg",
-            split = "per-pte"
-        ),
-    ),
-    (
-        "123",
-        stage!(
-            "account=digits mapcounts=atomic subids=stored writer=shared seq=cmpxchg",
-            split = "per-pte"
-        ),
-    ),
-    (
-        "batch",
-        stage!(
-            "account=digits mapcounts=atomic subids=stored writer=shared seq=cmpxchg",
-            split = "batch"
-        ),
-    ),
-    (
-        "exclusive",
-        stage!(
-            "account=digits mapcounts=atomic subids=stored writer=exclusive seq=cmpxchg",
-            split = "batch"
-        ),
-    ),
-    (
-        "nocmpxchg",
-        stage!(
-            "account=digits mapcounts=atomic subids=stored writer=exclusive seq=add",
-            split = "batch"
-        ),
-    ),
-    (
-        "all",
-        stage!(
-            "account=digits mapcounts=seqcount subids=stored writer=exclusive seq=add",
-            split = "batch"
-        ),
-    ),
-    ("per-page", own!("account=per-page")),
-    ("total", own!("account=total")),
-    ("digits", own!("account=digits")),
-    ("two-slot", own!("account=two-slot")),
-    ("owner", own!("account=owner")),
-    ("unified", own!("account=unified")),
-    ("unified, per-page", own!("mapcounts=atomic")),
-    ("rmap=per-pte", own!("account=digits rmap=per-pte")),
-    (
-        "refs=per-pte",
-        own!("account=digits refs=per-pte rmap=per-pte"),
-    ),
-    ("fork=per-pte", own!("fork=per-pte")),
-    ("fork=share", own!("fork=share")),
-    ("zap=per-pte", own!("zap=per-pte")),
-    ("split=per-pte", own!("split=per-pte")),
-    ("cow=page", own!("cow=page")),
-    ("reuse=page", own!("reuse=page")),
-    ("contpte=off", own!("contpte=off")),
-];
+pub const SETTINGS: &[Setting] = settings! {
+    stages:
+        "baseline": "account=per-page", split="per-pte";
+        "mapcount": "account=total mapcounts=atomic", split="per-pte";
+        "rmap-id": "account=digits mapcounts=atomic subids=lookup writer=shared seq=cmpxchg", split="per-pte";
+        "123": "account=digits mapcounts=atomic subids=stored writer=shared seq=cmpxchg", split="per-pte";
+        "batch": "account=digits mapcounts=atomic subids=stored writer=shared seq=cmpxchg", split="batch";
+        "exclusive": "account=digits mapcounts=atomic subids=stored writer=exclusive seq=cmpxchg", split="batch";
+        "nocmpxchg": "account=digits mapcounts=atomic subids=stored writer=exclusive seq=add", split="batch";
+        "all": "account=digits mapcounts=seqcount subids=stored writer=exclusive seq=add", split="batch";
+    own:
+        "per-page": "account=per-page";
+        "total": "account=total";
+        "digits": "account=digits";
+        "two-slot": "account=two-slot";
+        "owner": "account=owner";
+        "unified": "account=unified";
+        "unified, per-page": "mapcounts=atomic";
+        "rmap=per-pte": "account=digits rmap=per-pte";
+        "refs=per-pte": "account=digits refs=per-pte rmap=per-pte";
+        "fork=per-pte": "fork=per-pte";
+        "fork=share": "fork=share";
+        "zap=per-pte": "zap=per-pte";
+        "split=per-pte": "split=per-pte";
+        "cow=page": "cow=page";
+        "reuse=page": "reuse=page";
+        "contpte=off": "contpte=off";
+};
 
 /// The words of the kernel's command line for a row.
 pub fn stage(name: &str) -> Option<&'static str> {
@@ -125,10 +88,9 @@ pub fn stage(name: &str) -> Option<&'static str> {
 /// for `--json`.
 pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<(String, String)> {
     let (mut text, mut lines) = (String::new(), String::new());
-    let sizes: &[u32] = if args.size.is_empty() {
-        &[SIZE]
-    } else {
-        &args.size
+    let sizes = match args.size.as_slice() {
+        [] => &[SIZE],
+        sizes => sizes,
     };
     for &kb in sizes {
         let mut rows = Vec::new();
@@ -151,18 +113,12 @@ pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<(String, Strin
 /// page.
 fn render(arch: Arch, kb: u32, rows: &[(&str, &str, Cells)]) -> String {
     let mut text = format!(
-        "{arch}, folios of {kb} kB: instructions per 4 KiB page (atomic read-modify-writes of the account)\n\n| setting |"
+        "{arch}, folios of {kb} kB: instructions per 4 KiB page (atomic read-modify-writes of the account)\n\n"
     );
-    for op in ops() {
-        let _ = write!(text, " {op} |");
-    }
-    let _ = writeln!(text, "\n|---|{}", "---|".repeat(ops().len()));
+    text += &markdown::heading(["setting"].iter().chain(ops()));
     for (name, _, cells) in rows {
-        let _ = write!(text, "| {name} |");
-        for op in ops() {
-            let _ = write!(text, " {} |", figure(cells, op, kb));
-        }
-        text.push('\n');
+        let figures = ops().iter().map(|op| figure(cells, op, kb));
+        text += &markdown::row([(*name).to_owned()].into_iter().chain(figures));
     }
     let _ = writeln!(text);
     for (name, words, _) in rows.iter().filter(|(name, words, _)| name != words) {
@@ -187,6 +143,7 @@ fn figure(cells: &Cells, op: &str, kb: u32) -> String {
 mod tests {
     use super::*;
     use crate::bench::cells::Cell;
+    use crate::testing::{has, lacks};
     use serde_json::json;
 
     #[test]
@@ -204,12 +161,9 @@ mod tests {
                 ("cow=page", "cow=page", cells),
             ],
         );
-        assert!(
-            text.contains("| unified | - | - | 12.3 (0.06) | - |"),
-            "{text}"
-        );
-        assert!(text.contains("- `unified`: fork=batch\n"), "{text}");
-        assert!(!text.contains("- `cow=page`"), "{text}");
+        has(&text, "| unified | - | - | 12.3 (0.06) | - |");
+        has(&text, "- `unified`: fork=batch\n");
+        lacks(&text, "- `cow=page`");
     }
 
     #[test]

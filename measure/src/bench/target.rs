@@ -73,12 +73,16 @@ fn waited(key: &Key, cell: &Cell) -> u64 {
         .sum()
 }
 
-fn at_most(cell: &Cell, limit: f64) -> Verdict {
-    if cell.figure <= limit {
-        Verdict::Met
-    } else {
-        Verdict::Missed(limit)
+/// Met, or missed with this limit.
+fn met(is_met: bool, limit: f64) -> Verdict {
+    match is_met {
+        true => Verdict::Met,
+        false => Verdict::Missed(limit),
     }
+}
+
+fn at_most(cell: &Cell, limit: f64) -> Verdict {
+    met(cell.figure <= limit, limit)
 }
 
 /// The part of Linux's figure that an operation may cost at 4, 64 and 2048 kB.
@@ -101,22 +105,15 @@ fn part_of_linux(arch: Arch, key: &Key) -> Option<f64> {
 fn one_for_each_folio(key: &Key, cell: &Cell) -> Verdict {
     let folios = (1 << 16) / key.kb;
     let atomics = cell.counter("account_atomics");
-    if cell.figure <= folios as f64 && (key.kb > 64 || atomics <= folios) {
-        Verdict::Met
-    } else {
-        Verdict::Missed(folios as f64)
-    }
+    let few_atomics = key.kb > 64 || atomics <= folios;
+    met(cell.figure <= folios as f64 && few_atomics, folios as f64)
 }
 
 /// Nothing is copied for the only one that is left, and at 64 kB each of 64 folios is taken over by
 /// one fault at most.
 fn copies_nothing(key: &Key, cell: &Cell) -> Verdict {
     let faults = key.kb != 64 || cell.counter("pgfault") <= 64;
-    if faults && cell.counter("pages_copied") == 0 {
-        Verdict::Met
-    } else {
-        Verdict::Missed(0.0)
-    }
+    met(faults && cell.counter("pages_copied") == 0, 0.0)
 }
 
 /// What one setting of a switch may cost beside another: operation, folio size in kB (`None`: all),
@@ -139,96 +136,75 @@ pub const PAIRS: [Pair; 5] = [
 fn exact(key: &Key, cell: &Cell) -> Verdict {
     let folios = GIB * 4 / key.kb;
     let counters = ["pgfault", "account_updates"].map(|name| cell.counter(name));
-    if counters == [folios; 2] {
-        Verdict::Met
-    } else {
-        Verdict::Missed(folios as f64)
-    }
+    met(counters == [folios; 2], folios as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use Verdict::{Met, Missed, Waited};
+    use serde_json::{Value, json};
 
-    fn verdict(op: &str, kb: u64, figure: f64, linux: Option<f64>) -> Verdict {
-        let key = Key::new(op, kb);
-        let line = json!({"pgfault": 16384, "account_updates": 16384});
-        judge(Arch::Aarch64, &key, &Cell { figure, line }, linux, None)
+    /// Operations with their size, figure and Linux's, and what is said of each.
+    fn assert_verdicts<const N: usize>(cells: [(&str, u64, f64, Option<f64>, Verdict); N]) {
+        for (op, kb, figure, linux, verdict) in cells {
+            let key = Key::new(op, kb);
+            let line = json!({"pgfault": 16384, "account_updates": 16384});
+            let judged = judge(Arch::Aarch64, &key, &Cell { figure, line }, linux, None);
+            assert_eq!(judged, verdict, "{op} {kb} {figure}");
+        }
     }
 
     #[test]
     fn parts_of_linux_and_counters() {
-        assert_eq!(verdict("fork", 64, 25.0, Some(100.0)), Verdict::Met);
-        assert_eq!(
-            verdict("fork", 64, 25.1, Some(100.0)),
-            Verdict::Missed(25.0)
-        );
-        assert_eq!(verdict("fork", 32, 90.0, Some(100.0)), Verdict::None);
-        assert_eq!(
-            verdict("reuse-byte", 2048, 4.0, Some(100.0)),
-            Verdict::Missed(3.0)
-        );
-        assert_eq!(verdict("updates", 2048, 32.0, None), Verdict::Met);
-        assert_eq!(verdict("updates", 64, 0.0, None), Verdict::Met);
-        assert_eq!(
-            verdict("updates", 64, 1025.0, None),
-            Verdict::Missed(1024.0)
-        );
-        assert_eq!(verdict("survivor", 4, 1.0, None), Verdict::Met);
-        assert_eq!(verdict("survivor", 64, 1.0, None), Verdict::Missed(0.0));
+        assert_verdicts([
+            ("fork", 64, 25.0, Some(100.0), Met),
+            ("fork", 64, 25.1, Some(100.0), Missed(25.0)),
+            ("fork", 32, 90.0, Some(100.0), Verdict::None),
+            ("reuse-byte", 2048, 4.0, Some(100.0), Missed(3.0)),
+            ("updates", 2048, 32.0, None, Met),
+            ("updates", 64, 0.0, None, Met),
+            ("updates", 64, 1025.0, None, Missed(1024.0)),
+            ("survivor", 4, 1.0, None, Met),
+            ("survivor", 64, 1.0, None, Missed(0.0)),
+        ]);
     }
 
     #[test]
     fn threads_beside_each_other_against_one() {
-        let cell = |figure| Cell {
-            figure,
-            line: json!({}),
-        };
         let key = Key {
-            op: "beside".to_owned(),
-            kb: 4,
             vmas: 8,
+            ..Key::new("beside", 4)
         };
-        let verdict = |figure| judge(Arch::X86_64, &key, &cell(figure), None, Some(1000.0));
-        assert_eq!(verdict(1050.0), Verdict::Met);
-        assert_eq!(verdict(1051.0), Verdict::Missed(1050.0));
-        let waits = |line| {
-            let figure = 1000.0;
-            judge(
-                Arch::X86_64,
-                &key,
-                &Cell { figure, line },
-                None,
-                Some(1000.0),
-            )
+        let verdict = |figure, line: Value| {
+            let cell = Cell { figure, line };
+            judge(Arch::X86_64, &key, &cell, None, Some(1000.0))
         };
+        assert_eq!(verdict(1050.0, json!({})), Met);
+        assert_eq!(verdict(1051.0, json!({})), Missed(1050.0));
+        let waits = |line| verdict(1000.0, line);
         let quiet = json!({"lock_waits": 3, "lock_waits_scheduler": 3, "lock_waits_zone": 0});
-        assert_eq!(waits(quiet), Verdict::Met);
+        assert_eq!(waits(quiet), Met);
         let zone = |times| json!({"lock_waits_node": 0, "lock_waits_zone": times});
-        assert_eq!(waits(zone(key.vmas - 1)), Verdict::Met);
-        assert_eq!(waits(zone(key.vmas)), Verdict::Waited(key.vmas));
+        assert_eq!(waits(zone(key.vmas - 1)), Met);
+        assert_eq!(waits(zone(key.vmas)), Waited(key.vmas));
         let node = json!({"lock_waits_node": 1, "lock_waits_zone": 0});
-        assert_eq!(waits(node), Verdict::Waited(1));
+        assert_eq!(waits(node), Waited(1));
     }
 
     #[test]
     fn limits() {
-        assert_eq!(verdict("munmap", 16, 50.0, Some(100.0)), Verdict::Met);
-        assert_eq!(
-            verdict("munmap", 16, 50.5, Some(100.0)),
-            Verdict::Missed(50.0)
-        );
-        assert_eq!(verdict("fault", 4, 83.0, Some(128.0)), Verdict::Met);
-        assert_eq!(
-            verdict("fault", 4, 84.0, Some(128.0)),
-            Verdict::Missed(83.0)
-        );
-        assert_eq!(verdict("cow", 4, 1.0, Some(1.0)), Verdict::None);
-        assert_eq!(verdict("maps", 4, 500.0, None), Verdict::Met);
-        assert_eq!(verdict("maps", 4, 501.0, None), Verdict::Missed(500.0));
-        assert_eq!(verdict("smaps", 4, 2801.0, None), Verdict::Missed(2800.0));
-        assert_eq!(verdict("touch1g", 64, 1.0, None), Verdict::Met);
-        assert_eq!(verdict("touch1g", 32, 1.0, None), Verdict::Missed(32768.0));
+        assert_verdicts([
+            ("munmap", 16, 50.0, Some(100.0), Met),
+            ("munmap", 16, 50.5, Some(100.0), Missed(50.0)),
+            ("fault", 4, 83.0, Some(128.0), Met),
+            ("fault", 4, 84.0, Some(128.0), Missed(83.0)),
+            ("cow", 4, 1.0, Some(1.0), Verdict::None),
+            ("maps", 4, 500.0, None, Met),
+            ("maps", 4, 501.0, None, Missed(500.0)),
+            ("smaps", 4, 2801.0, None, Missed(2800.0)),
+            ("touch1g", 64, 1.0, None, Met),
+            ("touch1g", 32, 1.0, None, Missed(32768.0)),
+        ]);
     }
 }

@@ -196,6 +196,7 @@ mod tests {
     use super::*;
     use crate::lines::objects;
     use crate::store::Store;
+    use crate::testing::has;
     use std::fs::File;
     use std::sync::Arc;
     use tools::args::Side;
@@ -270,10 +271,8 @@ mod tests {
                 "version": "7.2", "arch": "x86_64", "cpus": 1, "program": "bench", "program_sha256": "5a"})
             ]
         );
-        assert!(
-            table.contains("Linux 7.2") && table.contains(" 12.5"),
-            "{table}"
-        );
+        has(&table, "Linux 7.2");
+        has(&table, " 12.5");
         assert!(failures.is_empty());
     }
 
@@ -287,7 +286,7 @@ mod tests {
                 .unwrap()
                 .ends_with("page 3 is wrong")
         );
-        assert!(table.contains(" 12.5"), "{table}");
+        has(&table, " 12.5");
         assert!(
             failures[0].starts_with("Linux on x86_64, bench --op fork"),
             "{failures:?}"
@@ -304,7 +303,7 @@ mod tests {
     fn an_interrupted_boot_is_none() {
         let (lines, table, failures) = heard(&[BEGIN, CELL], true);
         assert_eq!((lines.len(), failures.len()), (1, 0));
-        assert!(table.contains(" 12.5"), "{table}");
+        has(&table, " 12.5");
     }
 
     #[test]
@@ -320,6 +319,6 @@ mod tests {
         let old = BEGIN.replace("\"size_controls\":true", "\"size_controls\":false");
         let (lines, table, failures) = heard(&[&old, CELL, "{\"done\":true,\"cells\":1}\n"], false);
         assert!(lines[0]["per_page"].is_null() && failures.is_empty());
-        assert!(table.contains("no controls per folio size"), "{table}");
+        has(&table, "no controls per folio size");
     }
 }

@@ -25,21 +25,13 @@ pub fn render(results: &Results) -> String {
 /// All machines in one unit.
 fn unit(title: &str, limit: f64, pairs: &BTreeMap<Place, Pair>, results: &Results) -> String {
     let all: Vec<(&Place, &Pair)> = pairs.iter().collect();
-    let machines: Vec<Arch> = Arch::ALL
-        .into_iter()
-        .filter(|arch| all.iter().any(|(place, _)| place.arch == *arch))
-        .collect();
-    let mut text = String::new();
-    for arch in &machines {
-        let rows: Vec<(&Place, &Pair)> = all
-            .iter()
-            .filter(|(place, _)| place.arch == *arch)
-            .copied()
-            .collect();
-        text += &machine(*arch, (title, limit), &rows, results);
+    let (mut text, mut machines) = (String::new(), 0);
+    for rows in all.chunk_by(|(one, _), (other, _)| one.arch == other.arch) {
+        text += &machine(rows[0].0.arch, (title, limit), rows, results);
+        machines += 1;
     }
-    if machines.len() > 1 {
-        text += &mean("both machines", title, &all, Arch::ALL.len());
+    if machines > 1 {
+        text += &mean("both machines", title, &all, machines);
     }
     text
 }
@@ -154,6 +146,7 @@ fn absent(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{has, lacks};
     use serde_json::json;
 
     fn place(arch: Arch, op: &str, kb: u64) -> Place {
@@ -196,22 +189,15 @@ mod tests {
         let text = render(&measured());
         let rows: Vec<&str> = text.lines().collect();
         assert!(rows[0].starts_with("x86_64, Linux 7.2.13: guest"), "{text}");
-        assert!(
-            rows[2].starts_with("fork ") && rows[2].ends_with("40.0         100.0    0.40"),
-            "{text}"
-        );
-        assert!(
-            rows[3].starts_with("fork pmd ") && rows[3].ends_with(" 0.70"),
-            "{text}"
-        );
-        assert!(
-            rows[5].starts_with("mremap* ") && rows[5].ends_with(" 0.10"),
-            "{text}"
-        );
-        assert!(
-            rows[6].starts_with("exit ") && rows[6].ends_with(" 3.0             -"),
-            "{text}"
-        );
+        for (row, begins, ends) in [
+            (2, "fork ", "40.0         100.0    0.40"),
+            (3, "fork pmd ", " 0.70"),
+            (5, "mremap* ", " 0.10"),
+            (6, "exit ", " 3.0             -"),
+        ] {
+            let is_there = rows[row].starts_with(begins) && rows[row].ends_with(ends);
+            assert!(is_there, "{begins}: {text}");
+        }
     }
 
     #[test]
@@ -222,7 +208,7 @@ mod tests {
             "both machines, guest instructions: geometric mean of Quire / Linux 0.271, over 6 of the baseline's 180 cells\n",
             "aarch64: cells of the baseline above 0.45, and others above 1.00:\n  cow: 4 kB 0.50\n",
         ] {
-            assert!(text.contains(line), "{text}");
+            has(&text, line);
         }
     }
 
@@ -235,12 +221,9 @@ mod tests {
             results.add_counted(&place, side, &line);
         }
         let text = render(&results);
-        assert!(
-            text.contains(": cache lines touched per 4 KiB page"),
-            "{text}"
-        );
-        assert!(text.contains("3.0           4.0    0.75\n"), "{text}");
-        assert!(!text.contains("cycles"), "{text}");
+        has(&text, ": cache lines touched per 4 KiB page");
+        has(&text, "3.0           4.0    0.75\n");
+        lacks(&text, "cycles");
     }
 
     #[test]
@@ -254,30 +237,19 @@ mod tests {
             results.add_counted(&place(arch, "fork", 64), Side::Linux, &line);
         }
         let text = render(&results);
-        assert!(!text.contains("estimated cycles"), "{text}");
-        assert!(text.contains("x86_64, Linux 7.2.13: cache lines"), "{text}");
-        assert!(!text.contains("aarch64, Linux 7.2.13: cache"), "{text}");
-        assert!(
-            text.contains("no misses and cycles of: fork (64 kB)"),
-            "{text}"
-        );
+        lacks(&text, "estimated cycles");
+        has(&text, "x86_64, Linux 7.2.13: cache lines");
+        lacks(&text, "aarch64, Linux 7.2.13: cache");
+        has(&text, "no misses and cycles of: fork (64 kB)");
     }
 
     #[test]
     fn what_a_kernel_lacks_is_said() {
         let mut results = measured();
-        results.lacks(
-            Arch::X86_64,
-            Side::Linux,
-            "no MADV_COLLAPSE",
-            "collapse",
-            64,
-        );
+        let why = "no MADV_COLLAPSE";
+        results.lacks(Arch::X86_64, Side::Linux, why, "collapse", 64);
         let text = render(&results);
-        assert!(
-            text.contains("x86_64, Linux: no MADV_COLLAPSE: collapse (64 kB)\n"),
-            "{text}"
-        );
+        has(&text, "x86_64, Linux: no MADV_COLLAPSE: collapse (64 kB)\n");
     }
 
     #[test]
@@ -285,7 +257,8 @@ mod tests {
         let mut results = Results::default();
         results.add(place(Arch::X86_64, "fork", 4), Side::Quire, 3.0, false);
         let text = render(&results);
-        assert!(!text.contains("mean") && !text.contains("above"), "{text}");
+        lacks(&text, "mean");
+        lacks(&text, "above");
         assert_eq!(render(&Results::default()), "");
     }
 }

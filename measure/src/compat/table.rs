@@ -1,5 +1,6 @@
 //! Both kernels' results side by side.
 use super::results::{Counts, Ran, Runs, Verdict};
+use crate::markdown;
 use std::fmt::Write;
 use tools::args::Side;
 use tools::host::arch::Arch;
@@ -47,6 +48,13 @@ impl Row<'_> {
         })
     }
 
+    /// Its columns: the name, the numbers of both kernels, and the first difference.
+    fn cells(&self) -> [String; 4] {
+        let difference = self.difference().unwrap_or_default();
+        let [linux, quire] = [self.linux, self.quire].map(counts);
+        [self.program.to_owned(), linux, quire, difference]
+    }
+
     /// The first of them; of a program that did not get to it, why.
     pub fn difference(&self) -> Option<String> {
         let (name, instead) = self.differences().next()?;
@@ -56,6 +64,11 @@ impl Row<'_> {
         })
     }
 }
+
+/// Headings.
+const LINUX: &str = "Linux ok/fail/skip";
+const QUIRE: &str = "Quire ok/fail/skip";
+const FIRST: &str = "the first that Linux passes and Quire does not";
 
 /// The table of each machine, of the programs that have run on both kernels, by [`text`] or
 /// [`markdown`].
@@ -78,43 +91,21 @@ pub fn all(runs: &Runs, render: fn(Arch, &[Row<'_>]) -> String) -> String {
 
 /// The table of one machine, for a terminal.
 pub fn text(arch: Arch, rows: &[Row<'_>]) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{:<26} {:>16}   {:>16}   the first that Linux passes and Quire does not",
-        arch.name(),
-        "Linux ok/fail/skip",
-        "Quire ok/fail/skip"
-    );
-    for row in rows {
-        let _ = writeln!(
-            text,
-            "{:<26} {:>18}   {:>18}   {}",
-            row.program,
-            counts(row.linux),
-            counts(row.quire),
-            row.difference().unwrap_or_default()
-        );
-    }
-    text + &summary(rows)
+    let heading = [arch.name(), LINUX, QUIRE, FIRST].map(str::to_owned);
+    let lines = [heading].into_iter().chain(rows.iter().map(Row::cells));
+    let line = |[program, linux, quire, difference]: [String; 4]| {
+        format!("{program:<26} {linux:>18}   {quire:>18}   {difference}\n")
+    };
+    lines.map(line).collect::<String>() + &summary(rows)
 }
 
 /// The same in Markdown.
 pub fn markdown(arch: Arch, rows: &[Row<'_>]) -> String {
-    let mut text = format!(
-        "## {arch}\n\n{}\n| program | Linux ok/fail/skip | Quire ok/fail/skip | the first that Linux passes and Quire does not |\n\
-         |---|---|---|---|\n",
-        summary(rows)
-    );
+    let mut text = format!("## {arch}\n\n{}\n", summary(rows));
+    text += &markdown::heading(["program", LINUX, QUIRE, FIRST]);
     for row in rows {
-        let difference = row.difference().unwrap_or_default().replace('|', "\\|");
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {difference} |",
-            row.program,
-            counts(row.linux),
-            counts(row.quire),
-        );
+        let [program, linux, quire, difference] = row.cells();
+        text += &markdown::row([program, linux, quire, difference.replace('|', "\\|")]);
     }
     text + &lost(rows)
 }
@@ -155,6 +146,7 @@ fn summary(rows: &[Row<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
 
     fn ran(tests: &[(&str, Verdict)]) -> Ran {
         let tests = tests.iter().map(|(name, how)| ((*name).to_owned(), *how));
@@ -186,7 +178,7 @@ mod tests {
             "{page}"
         );
         let text = text(Arch::X86_64, &[row(&linux, &quire)]);
-        assert!(text.contains("2/1/1"), "{text}");
+        has(&text, "2/1/1");
         assert!(text.ends_with("Of 2 tests that pass on Linux, 1 pass on Quire: 50.0 %.\n"));
         quire.tests.truncate(2);
         quire.cut = Some("PANIC: no".to_owned());

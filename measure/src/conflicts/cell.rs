@@ -164,6 +164,7 @@ fn in_kernel(lines: &Lines) -> Lines {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::testing::has;
     use counts::counts::Counts;
 
     const KERNEL: u64 = 0xffff_ffff_8020_0000;
@@ -245,7 +246,7 @@ pub mod tests {
         let Found::Failed(why) = &cell.found else {
             panic!("{cell:?}")
         };
-        assert!(why.contains("\"read fork page 0\""), "{why}");
+        has(why, "\"read fork page 0\"");
         let other = json!({"begin": true});
         assert!(Cell::read(Arch::X86_64, Side::Quire, &other, none, &names).is_none());
     }

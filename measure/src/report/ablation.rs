@@ -1,7 +1,7 @@
 //! What each mechanism is worth: the cost of operations with the settings of the ablation.
 use super::chart::{self, Bar, Ink};
 use super::data::{Data, Figure};
-use super::html::{self, distinct, number};
+use super::html::{self, distinct, each_once, number_or_dash};
 use crate::bench::plan::OPS;
 use anyhow::Result;
 use tools::host::arch::Arch;
@@ -37,15 +37,13 @@ pub fn section(data: &Data) -> Result<String> {
 fn machine(data: &Data, arch: Arch, kb: u64) -> Result<String> {
     let here = |cell: &&Figure| cell.arch == arch && cell.key.kb == kb;
     let cells: Vec<&Figure> = data.ablation.iter().filter(here).collect();
-    let (mut ops, mut settings): (Vec<&str>, Vec<(&str, &str)>) = (Vec::new(), Vec::new());
-    for cell in &cells {
-        if !ops.contains(&cell.key.op.as_str()) {
-            ops.push(&cell.key.op);
-        }
-        if !settings.iter().any(|(name, _)| *name == cell.setting()) {
-            settings.push((cell.setting(), &cell.words));
-        }
-    }
+    let mut ops = each_once(cells.iter().map(|cell| cell.key.op.as_str()));
+    let words = |name| {
+        let of = cells.iter().find(|cell| cell.setting() == name);
+        of.map_or("", |cell| &cell.words)
+    };
+    let names = each_once(cells.iter().map(|cell| cell.setting()));
+    let settings: Vec<(&str, &str)> = names.into_iter().map(|of| (of, words(of))).collect();
     ops.sort_by_key(|op| OPS.iter().position(|known| known == op));
     let find = |op: &str, setting: &str| {
         let mut all = cells.iter().rev();
@@ -55,23 +53,16 @@ fn machine(data: &Data, arch: Arch, kb: u64) -> Result<String> {
     let mut panels = Vec::new();
     for op in &ops {
         let bar = |(at, (setting, _)): (usize, &(&str, &str))| {
-            Some(Bar {
-                name: (*setting).to_owned(),
-                value: find(op, setting)?,
-                ink: if at < STAGES { Ink::FLOOR } else { Ink::QUIRE },
-            })
+            let ink = if at < STAGES { Ink::FLOOR } else { Ink::QUIRE };
+            Some(Bar::new(setting, find(op, setting)?, ink))
         };
         let bars: Vec<Bar> = settings.iter().enumerate().filter_map(bar).collect();
         let about = format!("instructions for each page: {op} on {arch}, by setting");
         panels.push(html::panel(op, &chart::bars(&about, &bars, NAMES)?));
     }
-    let mut heads = vec!["setting".to_owned()];
-    heads.extend(ops.iter().map(|op| (*op).to_owned()));
-    heads.push("words".to_owned());
+    let heads = [&["setting"], &ops[..], &["words"]].concat();
     let row = |(setting, words): &(&str, &str)| {
-        let cells = ops
-            .iter()
-            .map(|op| find(op, setting).map_or("-".to_owned(), number));
+        let cells = ops.iter().map(|op| number_or_dash(find(op, setting)));
         let first = std::iter::once((*setting).to_owned());
         first.chain(cells).chain([(*words).to_owned()]).collect()
     };
@@ -82,13 +73,14 @@ fn machine(data: &Data, arch: Arch, kb: u64) -> Result<String> {
         html::size(kb),
         html::panels(&panels),
         html::commands(&[command]),
-        html::details("The numbers", &html::table(&heads, &rows))
+        html::numbers(&heads, &rows)
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
 
     #[test]
     fn a_bar_for_each_setting() {
@@ -97,18 +89,13 @@ mod tests {
                 r#"{{"op":"fork","folio_kb":2048,"per_page":{cost},"arch":"x86_64","run":"{run}","words":"w={run}"}}"#
             )
         };
-        let mut data = Data::default();
-        data.read(
-            "f",
-            &format!("{}\n{}\n", line("baseline", 80), line("unified", 20)),
-        )
-        .unwrap();
+        let data = Data::of(&(line("baseline", 80) + "\n" + &line("unified", 20)));
         let text = section(&data).unwrap();
-        assert!(text.contains("<h3>x86_64, folios of 2M</h3>"), "{text}");
+        has(&text, "<h3>x86_64, folios of 2M</h3>");
         assert_eq!(text.matches("class=\"f3\"").count(), 3, "{text}");
-        assert!(
-            text.contains("<th scope=\"row\">unified</th><td>20</td><td>w=unified</td>"),
-            "{text}"
+        has(
+            &text,
+            "<th scope=\"row\">unified</th><td>20</td><td>w=unified</td>",
         );
     }
 }

@@ -45,6 +45,16 @@ pub struct Line {
     pub points: Vec<(usize, f64)>,
 }
 
+impl Line {
+    /// Over places, where they have a value.
+    pub fn over(ink: Ink, places: &[u64], value: impl Fn(u64) -> Option<f64>) -> Line {
+        let points = places.iter().enumerate();
+        let points = points.filter_map(|(at, place)| Some((at, value(*place)?)));
+        let points = points.collect();
+        Line { ink, points }
+    }
+}
+
 /// How the values of a panel of lines are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -56,12 +66,8 @@ pub enum Scale {
 
 /// A panel of lines over places named `places`; `about` is for those who do not see it.
 pub fn lines(about: &str, places: &[String], lines: &[Line], scale: Scale) -> Result<String> {
-    let values = || {
-        lines
-            .iter()
-            .flat_map(|line| &line.points)
-            .map(|(_, value)| *value)
-    };
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let values = || points().map(|(_, value)| *value);
     let most = values().fold(0.0, f64::max);
     let least = values().filter(|value| *value > 0.0).fold(most, f64::min);
     draw(about, (WIDTH, HEIGHT), |area| {
@@ -157,14 +163,19 @@ pub struct Bar {
     pub ink: Ink,
 }
 
+impl Bar {
+    /// With all that it has.
+    pub fn new(name: &str, value: f64, ink: Ink) -> Bar {
+        let name = name.to_owned();
+        Bar { name, value, ink }
+    }
+}
+
 /// A panel of bars, one below the other, each with its value behind it. `names` is the width that
 /// their names need.
 pub fn bars(about: &str, bars: &[Bar], names: u32) -> Result<String> {
-    let most = bars
-        .iter()
-        .map(|bar| bar.value)
-        .fold(0.0, f64::max)
-        .max(f64::MIN_POSITIVE);
+    let values = bars.iter().map(|bar| bar.value);
+    let most = values.fold(f64::MIN_POSITIVE, f64::max);
     let height = BAR * bars.len() as u32 + 4;
     draw(about, (WIDTH, height), |area| {
         let left = names as i32;
@@ -265,6 +276,7 @@ pub fn sizes(all: &[u64]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{has, lacks};
 
     fn panel(scale: Scale) -> String {
         let line = |ink, points: &[(usize, f64)]| Line {
@@ -283,19 +295,15 @@ mod tests {
     fn colours_are_the_page_s() {
         for scale in [Scale::Linear, Scale::Log] {
             let svg = panel(scale);
-            assert!(!svg.contains('#') && !svg.contains("http"), "{svg}");
+            lacks(&svg, "#");
+            lacks(&svg, "http");
             assert!(
                 svg.starts_with("<svg viewBox=\"0 0 320 210\" role=\"img\""),
                 "{svg}"
             );
-            assert!(svg.contains("aria-label=\"a &lt;panel&gt;\""), "{svg}");
-            for class in [
-                "class=\"s1\"",
-                "class=\"f2\"",
-                "class=\"s3\"",
-                "class=\"f0\"",
-            ] {
-                assert!(svg.contains(class), "{class} is not in {svg}");
+            has(&svg, "aria-label=\"a &lt;panel&gt;\"");
+            for class in ["s1", "f2", "s3", "f0"] {
+                has(&svg, &format!("class=\"{class}\""));
             }
         }
     }
@@ -314,11 +322,7 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_their_values() {
-        let bar = |name: &str, value| Bar {
-            name: name.to_owned(),
-            value,
-            ink: Ink::QUIRE,
-        };
+        let bar = |name: &str, value| Bar::new(name, value, Ink::QUIRE);
         let svg = bars("x", &[bar("a", 100.0), bar("b", 50.0)], 40).unwrap();
         let width = |text: &str| {
             text.split_once(" width=\"")?

@@ -3,7 +3,7 @@
 //! A line is a cell: `{"first":"read","second":"munmap","place":"folio","arch":"x86_64",
 //! "kernel":"quire","lines":[{"object":"zone"}]}`; without lines the two are free of each other. In
 //! place of `lines` there may be `absent` or `failed`, with the reason.
-use super::html;
+use super::html::{self, each_once};
 use anyhow::Result;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -36,16 +36,11 @@ impl Conflict {
     pub fn read(line: &Value) -> Result<Conflict> {
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         let objects = line["lines"].as_array().map(|lines| {
-            let names = lines
-                .iter()
-                .map(|line| line["object"].as_str().unwrap_or("?").to_owned());
-            names.collect()
+            let name = |line: &Value| line["object"].as_str().unwrap_or("?").to_owned();
+            lines.iter().map(name).collect()
         });
-        let why = [&line["absent"], &line["failed"]];
-        let why = why
-            .into_iter()
-            .find_map(Value::as_str)
-            .unwrap_or("no lines");
+        let why = line["absent"].as_str().or(line["failed"].as_str());
+        let why = why.unwrap_or("no lines");
         Ok(Conflict {
             ops: [text("first"), text("second")],
             place: text("place"),
@@ -78,19 +73,13 @@ pub fn section(conflicts: &[Conflict]) -> String {
     if conflicts.is_empty() {
         return html::missing("./run.sh conflicts --json FILE");
     }
-    let mut matrices: Vec<(Arch, &str, &str)> = Vec::new();
-    for conflict in conflicts {
-        if !matrices.contains(&conflict.matrix()) {
-            matrices.push(conflict.matrix());
-        }
-    }
     let mut text = String::from(
         "<p>One CPU does the operation of the row, another one that of the column. A number says how many cache lines both use \
          and at least one of them writes: what they contend for. Green cells have none; a dash means that one of the two \
          needs no kernel there. The objects in these lines stand below each matrix.</p>\n",
     );
     text += &html::commands(&["./run.sh conflicts --json FILE".to_owned()]);
-    for which in matrices {
+    for which in each_once(conflicts.iter().map(Conflict::matrix)) {
         let cells = conflicts.iter().filter(|cell| cell.matrix() == which);
         text += &matrix(which, &cells.collect::<Vec<_>>());
     }
@@ -98,12 +87,8 @@ pub fn section(conflicts: &[Conflict]) -> String {
 }
 
 fn matrix((arch, kernel, place): (Arch, &str, &str), cells: &[&Conflict]) -> String {
-    let mut ops: Vec<&str> = Vec::new();
-    for op in cells.iter().flat_map(|cell| &cell.ops) {
-        if !ops.contains(&op.as_str()) {
-            ops.push(op);
-        }
-    }
+    let ops = cells.iter().flat_map(|cell| &cell.ops);
+    let ops: Vec<&str> = each_once(ops.map(String::as_str));
     let find = |ops: [&str; 2]| cells.iter().rev().find(|cell| cell.ops == ops);
     let mut text = format!(
         "<h3>{} on {arch}: {}</h3>\n<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><td></td>",
@@ -149,13 +134,14 @@ fn matrix((arch, kernel, place): (Arch, &str, &str), cells: &[&Conflict]) -> Str
     if rows.is_empty() {
         return text;
     }
-    let heads = ["operations", "objects"].map(str::to_owned);
-    text + &html::details("The objects", &html::table(&heads, &rows))
+    let table = html::table(["operations", "objects"], &rows);
+    text + &html::details("The objects", &table)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
     use serde_json::json;
 
     #[test]
@@ -175,11 +161,11 @@ mod tests {
         let text = section(&conflicts);
         let row = "<th scope=\"row\">read</th><td class=\"shared\" title=\"folio, zone (2 lines)\">3</td>\
                    <td class=\"free\">0</td><td class=\"unknown\" title=\"needs no kernel\">\u{2013}</td>";
-        assert!(text.contains(row), "{text}");
+        has(&text, row);
         // The same from the other side; what was not measured is empty, not free.
-        assert!(
-            text.contains("<td class=\"free\">0</td><td class=\"unknown\"></td>"),
-            "{text}"
+        has(
+            &text,
+            "<td class=\"free\">0</td><td class=\"unknown\"></td>",
         );
         // A run of frames is no cell.
         assert!(!Conflict::is(&json!({"first": 1, "frames": 2})));

@@ -103,25 +103,16 @@ pub fn section(data: &Data) -> Result<String> {
         "fewer",
     ];
     let rows: Vec<Vec<String>> = pairs.iter().map(row).collect();
-    text += &html::details(
-        "The numbers",
-        &html::table(&heads.map(str::to_owned), &rows),
-    );
-    Ok(text)
+    Ok(text + &html::numbers(heads, &rows))
 }
 
 fn of_size(kb: u64, pairs: &[&Pair<'_>]) -> Result<String> {
     let bars = |value: &dyn Fn(&Pair<'_>) -> Option<[f64; 2]>| -> Vec<Bar> {
         let both = pairs.iter().filter_map(|pair| Some((pair, value(pair)?)));
         let bars = both.flat_map(|(pair, [on, off])| {
-            let bar = |name: &str, value, ink| Bar {
-                name: name.to_owned(),
-                value,
-                ink,
-            };
             [
-                bar(&pair.off.key.op, on, Ink::QUIRE),
-                bar("", off, Ink::LINUX),
+                Bar::new(&pair.off.key.op, on, Ink::QUIRE),
+                Bar::new("", off, Ink::LINUX),
             ]
         });
         bars.collect()
@@ -173,6 +164,7 @@ fn row(pair: &Pair<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
 
     fn lines(words: &str, cost: u32, walks: u32) -> String {
         let line = |op: &str, walks: u32| {
@@ -190,16 +182,15 @@ mod tests {
 
     #[test]
     fn both_sides_of_each_operation() {
-        let mut data = Data::default();
-        data.read("on", &lines("", 60, 1)).unwrap();
+        let mut data = Data::of(&lines("", 60, 1));
         assert!(section(&data).unwrap().contains("--append contpte=off"));
         data.read("off", &lines(OFF, 50, 920)).unwrap();
         let text = section(&data).unwrap();
-        assert!(
-            text.contains("of 1,000 reads at random 1 need a walk with them and 920 without"),
-            "{text}"
+        has(
+            &text,
+            "of 1,000 reads at random 1 need a walk with them and 920 without",
         );
         let row = "<th scope=\"row\">reach</th><td>64k</td><td>60</td><td>50</td><td>10</td><td>0.001</td>";
-        assert!(text.contains(row), "{text}");
+        has(&text, row);
     }
 }

@@ -1,7 +1,7 @@
 //! What each operation costs by the size of folios, on both kernels and machines.
 use super::chart::{self, Ink, Line, Scale};
 use super::data::{Data, Figure};
-use super::html::{self, distinct, number};
+use super::html::{self, distinct, number, number_or_dash};
 use crate::bench::floor;
 use crate::bench::plan::OPS;
 use anyhow::Result;
@@ -93,16 +93,13 @@ fn ops(data: &Data, arch: Arch) -> Vec<&'static str> {
         "vmas",
         "exit-bare",
     ];
-    let there = |op: &&str| {
-        let figures = data.figures.iter().filter(|figure| figure.is_usual());
-        figures
-            .clone()
-            .any(|figure| figure.arch == arch && figure.key.op == *op)
+    let there = |op: &str| {
+        let of = |figure: &Figure| figure.arch == arch && figure.key.op == op;
+        let mut figures = data.figures.iter();
+        figures.any(|figure| figure.is_usual() && of(figure))
     };
-    OPS.into_iter()
-        .filter(|op| !OTHERS.contains(op))
-        .filter(there)
-        .collect()
+    let ops = OPS.into_iter().filter(|op| !OTHERS.contains(op));
+    ops.filter(|op| there(op)).collect()
 }
 
 /// The sizes at which any of the operations has such a count.
@@ -183,8 +180,7 @@ fn machine(data: &Data, metric: &Metric, arch: Arch) -> Result<Option<String>> {
     text += &html::commands(&[command(arch, metric, model, &shown, &sizes)]);
     let mut heads = vec!["operation".to_owned(), "kernel".to_owned()];
     heads.extend(chart::sizes(&sizes));
-    text += &html::details("The numbers", &html::table(&heads, &rows));
-    Ok(Some(text))
+    Ok(Some(text + &html::numbers(heads, &rows)))
 }
 
 /// Which kernels are left out because the model did not read their tables.
@@ -211,21 +207,13 @@ fn blind(data: &Data, arch: Arch) -> String {
 
 /// Quire's line, Linux's, and the floor where the figures have one.
 fn lines(data: &Data, metric: &Metric, arch: Arch, op: &str, sizes: &[u64]) -> Vec<Line> {
-    let line = |ink, value: &dyn Fn(u64) -> Option<f64>| Line {
-        ink,
-        points: sizes
-            .iter()
-            .enumerate()
-            .filter_map(|(at, kb)| Some((at, value(*kb)?)))
-            .collect(),
-    };
     let of = |side| move |kb| data.find((arch, side, ""), op, kb, |figure| metric.of(figure));
     let floor = |kb| floor::of(arch, op, kb).filter(|_| metric.is_instructions());
     let mut lines = vec![
-        line(Ink::LINUX, &of(Side::Linux)),
-        line(Ink::QUIRE, &of(Side::Quire)),
+        Line::over(Ink::LINUX, sizes, of(Side::Linux)),
+        Line::over(Ink::QUIRE, sizes, of(Side::Quire)),
     ];
-    let floor = line(Ink::FLOOR, &floor);
+    let floor = Line::over(Ink::FLOOR, sizes, floor);
     if !floor.points.is_empty() {
         lines.push(floor);
     }
@@ -241,30 +229,21 @@ fn table(name: &str, lines: &[Line], sizes: &[u64]) -> Vec<Vec<String>> {
             .map(|at| at.1)
     };
     let row = |kernel: &str, cell: &dyn Fn(usize) -> Option<f64>| {
-        let cells = (0..sizes.len()).map(|at| cell(at).map_or("-".to_owned(), number));
-        [name.to_owned(), kernel.to_owned()]
-            .into_iter()
-            .chain(cells)
-            .collect()
+        let cells = (0..sizes.len()).map(|at| number_or_dash(cell(at)));
+        let first = [name, kernel].map(str::to_owned);
+        first.into_iter().chain(cells).collect()
     };
+    let drawn = lines.iter().filter(|line| !line.points.is_empty());
+    let of = |ink| drawn.clone().find(|line| line.ink == ink);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (title, ink) in [
         ("Quire", Ink::QUIRE),
         ("Linux", Ink::LINUX),
         ("floor", Ink::FLOOR),
     ] {
-        if let Some(line) = lines
-            .iter()
-            .find(|line| line.ink == ink && !line.points.is_empty())
-        {
-            rows.push(row(title, &|at| value(line, at)));
-        }
+        rows.extend(of(ink).map(|line| row(title, &|at| value(line, at))));
     }
-    let of = |ink| lines.iter().find(|line| line.ink == ink);
-    if let (Some(quire), Some(linux)) = (of(Ink::QUIRE), of(Ink::LINUX))
-        && !quire.points.is_empty()
-        && !linux.points.is_empty()
-    {
+    if let (Some(quire), Some(linux)) = (of(Ink::QUIRE), of(Ink::LINUX)) {
         let ratio = |at| Some(value(quire, at)? / value(linux, at).filter(|value| *value > 0.0)?);
         rows.push(row("ratio", &ratio));
     }
@@ -293,12 +272,7 @@ fn command(arch: Arch, metric: &Metric, model: &str, ops: &[&str], sizes: &[u64]
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn data(lines: &str) -> Data {
-        let mut data = Data::default();
-        data.read("f", lines).unwrap();
-        data
-    }
+    use crate::testing::{has, lacks};
 
     const FORK: &str = r#"{"op":"fork","folio_kb":4,"per_page":20,"pages":10,"lines_touched":30,"arch":"x86_64","kernel":"quire"}
 {"op":"fork","folio_kb":4,"per_page":80,"pages":10,"lines_touched":60,"arch":"x86_64","kernel":"linux"}
@@ -307,25 +281,20 @@ mod tests {
 
     #[test]
     fn a_panel_and_rows_for_each_operation() {
-        let text = section(&data(FORK), &METRICS[0]).unwrap();
-        assert!(text.contains("<figcaption>fork</figcaption>"), "{text}");
-        assert!(
-            text.contains("the floor</li>") && text.contains("class=\"s3\""),
-            "{text}"
-        );
+        let text = section(&Data::of(FORK), &METRICS[0]).unwrap();
+        has(&text, "<figcaption>fork</figcaption>");
+        has(&text, "the floor</li>");
+        has(&text, "class=\"s3\"");
         let row = "<th scope=\"row\">fork</th><td>ratio</td><td>0.25</td><td>-</td>";
-        assert!(text.contains(row), "{text}");
+        has(&text, row);
         assert!(text.contains("./run.sh compare --arch x86_64 --op fork --size 4,64 --json FILE"));
-        assert!(!text.contains("aarch64"), "{text}");
+        lacks(&text, "aarch64");
     }
 
     #[test]
     fn counts_are_for_each_page() {
-        let text = section(&data(FORK), &METRICS[1]).unwrap();
-        assert!(
-            text.contains("<td>Quire</td><td>3</td><td>2</td>"),
-            "{text}"
-        );
+        let text = section(&Data::of(FORK), &METRICS[1]).unwrap();
+        has(&text, "<td>Quire</td><td>3</td><td>2</td>");
     }
 
     #[test]
@@ -336,28 +305,24 @@ mod tests {
             .next()
             .unwrap()
             .replace("\"pages\"", "\"l1d_misses\":20,\"pages\"");
-        let data = data(&format!("{quire}\n{blind}"));
+        let data = Data::of(&format!("{quire}\n{blind}"));
         let text = section(&data, &METRICS[2]).unwrap();
-        assert!(text.contains("Linux on x86_64 is left out"), "{text}");
-        assert!(
-            text.contains("<td>Quire</td><td>2</td>") && !text.contains("<td>Linux</td>"),
-            "{text}"
-        );
+        has(&text, "Linux on x86_64 is left out");
+        has(&text, "<td>Quire</td><td>2</td>");
+        lacks(&text, "<td>Linux</td>");
         // Lines need no tables here.
         let text = section(&data, &METRICS[1]).unwrap();
-        assert!(
-            text.contains("<td>Linux</td><td>6</td>") && !text.contains("left out"),
-            "{text}"
-        );
+        has(&text, "<td>Linux</td><td>6</td>");
+        lacks(&text, "left out");
     }
 
     #[test]
     fn what_was_not_counted_is_said() {
-        let text = section(&data(FORK), &METRICS[3]).unwrap();
-        assert!(
-            text.contains("./run.sh compare --arch x86_64 --model zen4 --json FILE"),
-            "{text}"
+        let text = section(&Data::of(FORK), &METRICS[3]).unwrap();
+        has(
+            &text,
+            "./run.sh compare --arch x86_64 --model zen4 --json FILE",
         );
-        assert!(!text.contains("<svg"), "{text}");
+        lacks(&text, "<svg");
     }
 }

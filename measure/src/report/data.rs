@@ -114,11 +114,9 @@ impl Data {
         } else if line["begin"] == "frames" {
             self.frames.push(Frames::begin(&line)?);
         } else if line["frames"].is_u64() {
-            let last = self
-                .frames
-                .last_mut()
-                .context("a run of frames before its beginning")?;
-            last.run(&line)?;
+            let last = self.frames.last_mut();
+            last.context("a run of frames before its beginning")?
+                .run(&line)?;
         } else if Conflict::is(&line) {
             self.conflicts.push(Conflict::read(&line)?);
         } else if let Some((key, instructions)) = cell(&line) {
@@ -129,9 +127,8 @@ impl Data {
                 false => self.figures.push(figure),
             }
         } else if let (Some(op), Some(why)) = (line["op"].as_str(), line["absent"].as_str()) {
-            let side = Side::ALL
-                .into_iter()
-                .find(|side| line["kernel"] == side.name());
+            let mut sides = Side::ALL.into_iter();
+            let side = sides.find(|side| line["kernel"] == side.name());
             let side = side.context("no such kernel")?;
             let absent = (Arch::of_line(&line)?, side, op.to_owned(), why.to_owned());
             self.absent.insert(absent);
@@ -151,16 +148,12 @@ impl Data {
                 continue;
             };
             if let Some(qemu) = machine["qemu"].as_str() {
-                self.emulators
-                    .entry(arch)
-                    .or_default()
-                    .insert(qemu.to_owned());
+                let known = self.emulators.entry(arch).or_default();
+                known.insert(qemu.to_owned());
             }
             if let Some(model) = line["counting"]["model"].as_str() {
-                self.models
-                    .entry(arch)
-                    .or_default()
-                    .insert(model.to_owned());
+                let known = self.models.entry(arch).or_default();
+                known.insert(model.to_owned());
             }
             for side in Side::ALL {
                 if let Some(from) = machine[side.name()]["from"].as_str() {
@@ -255,6 +248,15 @@ impl Data {
 mod tests {
     use super::*;
 
+    impl Data {
+        /// Of the lines of one file.
+        pub fn of(lines: &str) -> Data {
+            let mut data = Data::default();
+            data.read("f", lines).unwrap();
+            data
+        }
+    }
+
     #[test]
     fn lines_of_a_comparison() {
         let text = r#"{"compare":{"machines":[{"arch":"x86_64","qemu":"QEMU 10","quire":{"from":"abc"}}],"counting":{"model":"zen4"},"words":""}}
@@ -263,8 +265,7 @@ noise
 {"op":"fork","folio_kb":64,"per_page":9.0,"pages":100,"arch":"x86_64","kernel":"linux","version":"7.2","cpus":1}
 {"op":"fork","folio_kb":64,"absent":"no fork","arch":"x86_64","kernel":"linux","cpus":1}
 {"op":"fork","fol"#;
-        let mut data = Data::default();
-        data.read("f", text).unwrap();
+        let data = Data::of(text);
         assert_eq!(data.figures.len(), 2);
         let place = (Arch::X86_64, Side::Quire, "");
         let count = |name| data.find(place, "fork", 64, |figure| figure.count(name));
@@ -285,8 +286,7 @@ noise
         let cell =
             r#"{"op":"fork","folio_kb":64,"per_page":2.5,"arch":"aarch64","kernel":"quire"}"#;
         let text = format!("{{\"compare\":{{\"words\":\"contpte=off\"}}}}\n{cell}\n");
-        let mut data = Data::default();
-        data.read("f", &text).unwrap();
+        let data = Data::of(&text);
         let find = |words| data.find((Arch::Aarch64, Side::Quire, words), "fork", 64, Some);
         assert!(find("contpte=off").is_some() && find("").is_none());
     }
@@ -309,8 +309,7 @@ noise
             let text = format!(
                 r#"{{"op":"fork","folio_kb":4,"per_page":1,"walks":1000,"unresolved":{unresolved},"lines_touched":5,"arch":"aarch64","kernel":"linux"}}"#
             );
-            let mut data = Data::default();
-            data.read("f", &text).unwrap();
+            let data = Data::of(&text);
             let figure = &data.figures[0];
             (figure.count("lines_touched"), figure.is_blind())
         };
@@ -321,8 +320,7 @@ noise
     #[test]
     fn lines_of_an_ablation() {
         let text = r#"{"op":"fork","folio_kb":2048,"per_page":2.5,"arch":"aarch64","run":"batch","words":"split=batch"}"#;
-        let mut data = Data::default();
-        data.read("f", text).unwrap();
+        let data = Data::of(text);
         assert_eq!(
             (data.ablation[0].setting(), data.figures.len()),
             ("batch", 0)

@@ -48,19 +48,14 @@ impl Frames {
 
     /// Adds a run.
     pub fn run(&mut self, line: &Value) -> Result<()> {
-        let number = |name: &str| {
-            line[name]
-                .as_u64()
-                .with_context(|| format!("a run without {name}"))
-        };
+        let missing = |name: &str| format!("a run without {name}");
+        let number = |name: &str| line[name].as_u64().with_context(|| missing(name));
+        let state = line["state"].as_str();
         self.runs.push(Run {
             first: number("first")?,
             frames: number("frames")?,
             kb: number("kb")?,
-            state: line["state"]
-                .as_str()
-                .context("a run without its state")?
-                .to_owned(),
+            state: state.context("a run without its state")?.to_owned(),
         });
         Ok(())
     }
@@ -96,14 +91,10 @@ impl Sums {
         for line in lines.iter().filter(|line| line["frames"].is_u64()) {
             frames.run(line)?;
         }
-        ensure!(
-            end["runs"] == frames.runs.len(),
-            "lines of frames are missing\n{text}"
-        );
-        Ok(Sums::of(
-            &frames.runs,
-            end["mem_free"].as_u64().unwrap_or(0),
-        ))
+        let is_whole = end["runs"] == frames.runs.len();
+        ensure!(is_whole, "lines of frames are missing\n{text}");
+        let free = end["mem_free"].as_u64().unwrap_or(0);
+        Ok(Sums::of(&frames.runs, free))
     }
 
     /// In one state, in folios of one size.
@@ -133,10 +124,7 @@ const STATES: [(&str, &str, &str); 9] = [
 
 /// Whether single folios are to be seen in a state.
 fn by_folio(state: &str) -> bool {
-    STATES
-        .iter()
-        .position(|(name, ..)| *name == state)
-        .is_some_and(|at| at < 5)
+    STATES[..5].iter().any(|(name, ..)| *name == state)
 }
 
 /// The section.
@@ -170,16 +158,11 @@ fn map(frames: &Frames) -> String {
     let mut paths: BTreeMap<(String, u64), String> = BTreeMap::new();
     for run in &frames.runs {
         let path = paths.entry((run.state.clone(), run.kb)).or_default();
-        let folio = if by_folio(&run.state) {
-            run.kb / 4
-        } else {
-            u64::MAX
-        };
+        let folio = by_folio(&run.state).then_some(run.kb / 4);
         let mut at = run.first;
         while at < run.first + run.frames {
             let end = piece_end(at, folio).min(run.first + run.frames);
-            let gap = if folio == u64::MAX { 0 } else { 1 };
-            piece(path, at - first, end - at, gap);
+            piece(path, at - first, end - at, folio.is_some());
             at = end;
         }
     }
@@ -206,25 +189,25 @@ fn map(frames: &Frames) -> String {
 
 /// Where the rectangle that begins at a frame ends: with its folio, and with its row if it does not
 /// begin one and fill it.
-fn piece_end(at: u64, folio: u64) -> u64 {
+fn piece_end(at: u64, folio: Option<u64>) -> u64 {
     let row = (at / ROW + 1) * ROW;
     match folio {
-        u64::MAX => row,
-        folio if folio > ROW && at.is_multiple_of(folio) => at + folio,
-        folio => row.min((at / folio + 1) * folio),
+        None => row,
+        Some(folio) if folio > ROW && at.is_multiple_of(folio) => at + folio,
+        Some(folio) => row.min((at / folio + 1) * folio),
     }
 }
 
 /// A rectangle, in tenths of a frame's side less where there is a gap.
-fn piece(path: &mut String, at: u64, frames: u64, gap: u64) {
+fn piece(path: &mut String, at: u64, frames: u64, gap: bool) {
     let (x, y) = (at % ROW, at / ROW);
     let (wide, high) = match frames {
         0..=ROW => (frames, 1),
         more => (ROW, more.div_ceil(ROW)),
     };
     let less = |side: u64| match gap {
-        0 => side.to_string(),
-        _ => format!("{}.8", side - 1),
+        false => side.to_string(),
+        true => format!("{}.8", side - 1),
     };
     let _ = write!(path, "M{x} {y}h{0}v{1}h-{0}z", less(wide), less(high));
 }
@@ -247,12 +230,13 @@ fn table(frames: &Frames) -> String {
         let first = [(*title).to_owned(), mib(sums.all(state))];
         first.into_iter().chain(sizes.iter().map(of)).collect()
     };
-    html::table(&heads, &STATES.iter().map(row).collect::<Vec<_>>())
+    html::table(heads, &STATES.iter().map(row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
 
     fn frames(runs: &[(u64, u64, u64, &str)]) -> Frames {
         let run = |&(first, frames, kb, state): &(u64, u64, u64, &str)| Run {
@@ -272,32 +256,25 @@ mod tests {
     fn folios_are_rectangles_of_their_own() {
         let two = frames(&[(512, 512, 2048, "first"), (1024, 8, 16, "second")]);
         let svg = map(&two);
-        assert!(svg.contains("viewBox=\"0 0 256 3\""), "{svg}");
-        assert!(
-            svg.contains("class=\"o1 z5\" d=\"M0 0h255.8v1.8h-255.8z\""),
-            "{svg}"
-        );
-        assert!(
-            svg.contains("class=\"o2 z2\" d=\"M0 2h3.8v0.8h-3.8zM4 2h3.8v0.8h-3.8z\""),
-            "{svg}"
+        has(&svg, "viewBox=\"0 0 256 3\"");
+        has(&svg, "class=\"o1 z5\" d=\"M0 0h255.8v1.8h-255.8z\"");
+        has(
+            &svg,
+            "class=\"o2 z2\" d=\"M0 2h3.8v0.8h-3.8zM4 2h3.8v0.8h-3.8z\"",
         );
     }
 
     #[test]
     fn what_is_no_folio_runs_on_to_the_end_of_its_row() {
         let svg = map(&frames(&[(250, 10, 4, "free")]));
-        assert!(svg.contains("d=\"M250 0h6v1h-6zM0 1h4v1h-4z\""), "{svg}");
+        has(&svg, "d=\"M250 0h6v1h-6zM0 1h4v1h-4z\"");
     }
 
     #[test]
     fn a_part_of_a_folio_ends_with_it() {
-        let ends = [
-            piece_end(2, 4),
-            piece_end(512, 512),
-            piece_end(513, 512),
-            piece_end(255, 64),
-        ];
-        assert_eq!(ends, [4, 1024, 768, 256]);
+        for (at, folio, end) in [(2, 4, 4), (512, 512, 1024), (513, 512, 768), (255, 64, 256)] {
+            assert_eq!(piece_end(at, Some(folio)), end);
+        }
     }
 
     #[test]
@@ -321,13 +298,13 @@ mod tests {
             (512, 128, 4, "first"),
             (640, 256, 4, "free"),
         ]));
-        assert!(
-            text.contains("<th scope=\"row\">first process</th><td>2.5</td><td>0.5</td><td>2</td>"),
-            "{text}"
+        has(
+            &text,
+            "<th scope=\"row\">first process</th><td>2.5</td><td>0.5</td><td>2</td>",
         );
-        assert!(
-            text.contains("<th scope=\"row\">free</th><td>1</td><td></td><td></td>"),
-            "{text}"
+        has(
+            &text,
+            "<th scope=\"row\">free</th><td>1</td><td></td><td></td>",
         );
     }
 }

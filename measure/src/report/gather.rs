@@ -43,39 +43,36 @@ struct Step {
 }
 
 impl Step {
-    fn json(file: &str, words: &str) -> Step {
+    fn json(file: String, words: &str) -> Step {
         Step {
-            file: format!("{file}.jsonl"),
+            file: file + ".jsonl",
             words: words.split(' ').map(str::to_owned).collect(),
             printed: false,
         }
     }
 
     fn frames(arch: Arch) -> Step {
-        let mut words: Vec<String> = format!("run --arch {arch} --mem 128M --timeout 300 --append")
-            .split(' ')
-            .map(str::to_owned)
-            .collect();
-        words.push("quiet quire.noinput -- frames".to_owned());
-        Step {
-            file: format!("frames-{arch}.jsonl"),
-            words,
-            printed: true,
-        }
+        let words = format!("run --arch {arch} --mem 128M --timeout 300 --append");
+        let mut step = Step::json(format!("frames-{arch}"), &words);
+        step.words.push("quiet quire.noinput -- frames".to_owned());
+        step.printed = true;
+        step
     }
 }
 
 /// Sizes and operations that a look needs.
 const COUNTED: &str = "--lines --op fault,munmap,fork,cow-byte,dontneed,protect --size 4,64,2048";
+const SCALED: &str = "--op beside,cow-seq,cow-rand --size 4,64 --smp 1,2,4";
 
 /// What is measured, the most telling first.
 fn steps(arches: &[Arch]) -> Vec<Step> {
     let mut steps = Vec::new();
+    let of = |arch, what: &str, command: &str, rest: &str| {
+        let words = format!("{command} --arch {arch}{rest}");
+        Step::json(format!("{what}-{arch}"), &words)
+    };
     for &arch in arches {
-        steps.push(Step::json(
-            &format!("compare-{arch}"),
-            &format!("compare --arch {arch} --set quick"),
-        ));
+        steps.push(of(arch, "compare", "compare", " --set quick"));
         steps.push(Step::frames(arch));
     }
     for &arch in arches {
@@ -83,26 +80,21 @@ fn steps(arches: &[Arch]) -> Vec<Step> {
             Arch::X86_64 => "zen4",
             Arch::Aarch64 => "cortex-a76",
         };
-        steps.push(Step::json(
-            &format!("counted-{arch}"),
-            &format!("compare --arch {arch} --model {core} {COUNTED}"),
-        ));
+        let rest = format!(" --model {core} {COUNTED}");
+        steps.push(of(arch, "counted", "compare", &rest));
         if arch == Arch::Aarch64 {
             for (file, words) in [("contpte-on", ""), ("contpte-off", contpte::OFF)] {
                 let command = contpte::command(words, &[contpte::SIZE]);
                 let words = command.trim_start_matches("./run.sh ");
-                steps.push(Step::json(file, words.trim_end_matches(" --json FILE")));
+                let words = words.trim_end_matches(" --json FILE");
+                steps.push(Step::json(file.to_owned(), words));
             }
         }
     }
     for &arch in arches {
-        let words =
-            format!("compare --arch {arch} --op beside,cow-seq,cow-rand --size 4,64 --smp 1,2,4");
-        steps.push(Step::json(&format!("scaling-{arch}"), &words));
-        let words = format!("bench --ablation --arch {arch}");
-        steps.push(Step::json(&format!("ablation-{arch}"), &words));
-        let words = format!("conflicts --arch {arch}");
-        steps.push(Step::json(&format!("conflicts-{arch}"), &words));
+        steps.push(of(arch, "scaling", "compare", &format!(" {SCALED}")));
+        steps.push(of(arch, "ablation", "bench --ablation", ""));
+        steps.push(of(arch, "conflicts", "conflicts", ""));
     }
     steps
 }
@@ -225,14 +217,9 @@ mod tests {
                 words.extend(["--json", "f"].map(str::to_owned));
             }
             let cli = Cli::try_parse_from(words);
-            let command = cli
-                .unwrap_or_else(|error| panic!("{step:?}: {error}"))
-                .command;
-            assert_eq!(
-                matches!(command, Some(Parsed::Run(_))),
-                step.printed,
-                "{step:?}"
-            );
+            let cli = cli.unwrap_or_else(|error| panic!("{step:?}: {error}"));
+            let runs = matches!(cli.command, Some(Parsed::Run(_)));
+            assert_eq!(runs, step.printed, "{step:?}");
         }
         let files: BTreeSet<&str> = steps.iter().map(|step| step.file.as_str()).collect();
         assert_eq!(files.len(), steps.len());

@@ -1,6 +1,6 @@
 //! Pieces of HTML.
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Text as HTML has it, also within quotes.
 pub fn escape(text: &str) -> String {
@@ -18,10 +18,11 @@ pub fn escape(text: &str) -> String {
 }
 
 /// A table of figures: the first cell of each row is its heading.
-pub fn table(heads: &[String], rows: &[Vec<String>]) -> String {
+pub fn table(heads: impl IntoIterator<Item: Display>, rows: &[Vec<String>]) -> String {
     let mut text = String::from("<div class=\"wide\"><table>\n<thead><tr>");
     for head in heads {
-        let _ = write!(text, "<th scope=\"col\">{}</th>", escape(head));
+        let head = escape(&head.to_string());
+        let _ = write!(text, "<th scope=\"col\">{head}</th>");
     }
     text += "</tr></thead>\n<tbody>\n";
     for row in rows {
@@ -43,6 +44,11 @@ pub fn details(summary: &str, content: &str) -> String {
         "<details><summary>{}</summary>\n{content}</details>\n",
         escape(summary)
     )
+}
+
+/// The numbers behind plots, as a table.
+pub fn numbers(heads: impl IntoIterator<Item: Display>, rows: &[Vec<String>]) -> String {
+    details("The numbers", &table(heads, rows))
 }
 
 /// The commands that print figures.
@@ -92,18 +98,16 @@ pub fn legend(entries: &[(&str, &str)]) -> String {
 
 /// A sample of a class: a line with its marker, or an area.
 fn mark(class: &str) -> String {
+    let line = |style: &str| format!("<line class={style} x1=\"0\" y1=\"6\" x2=\"28\" y2=\"6\"/>");
     match class {
-        "quire" => "<line class=\"s1\" stroke-width=\"2\" x1=\"0\" y1=\"6\" x2=\"28\" y2=\"6\"/>\
-                    <circle class=\"f1\" cx=\"14\" cy=\"6\" r=\"4\"/>"
-            .to_owned(),
-        "linux" => "<line class=\"s2\" stroke-width=\"2\" x1=\"0\" y1=\"6\" x2=\"28\" y2=\"6\"/>\
-                    <rect class=\"f2\" x=\"10\" y=\"2\" width=\"8\" height=\"8\"/>"
-            .to_owned(),
-        "floor" => {
-            "<line class=\"s3\" stroke-width=\"2\" stroke-dasharray=\"5 3\" x1=\"0\" y1=\"6\" \
-                    x2=\"28\" y2=\"6\"/>"
-                .to_owned()
+        "quire" => {
+            line("\"s1\" stroke-width=\"2\"") + "<circle class=\"f1\" cx=\"14\" cy=\"6\" r=\"4\"/>"
         }
+        "linux" => {
+            let square = "<rect class=\"f2\" x=\"10\" y=\"2\" width=\"8\" height=\"8\"/>";
+            line("\"s2\" stroke-width=\"2\"") + square
+        }
+        "floor" => line("\"s3\" stroke-width=\"2\" stroke-dasharray=\"5 3\""),
         area => format!("<rect class=\"{area}\" x=\"4\" y=\"0\" width=\"20\" height=\"12\"/>"),
     }
 }
@@ -129,6 +133,11 @@ pub fn number(figure: f64) -> String {
     }
 }
 
+/// The same of a figure that may not be there.
+pub fn number_or_dash(figure: Option<f64>) -> String {
+    figure.map_or_else(|| "-".to_owned(), number)
+}
+
 /// Digits in groups of three.
 pub fn grouped(digits: &str) -> String {
     let (sign, digits) = match digits.strip_prefix('-') {
@@ -150,6 +159,17 @@ pub fn distinct(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     Vec::from_iter(BTreeSet::from_iter(numbers))
 }
 
+/// What there is, in its order, each once.
+pub fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
+}
+
 /// A size in kB as folios are called by it.
 pub fn size(kb: u64) -> String {
     match kb {
@@ -164,37 +184,26 @@ mod tests {
 
     #[test]
     fn numbers() {
-        let shown = [
-            0.0,
-            0.01234,
-            0.5,
-            2.346,
-            38.0,
-            99.96,
-            1234.5,
-            12_345_678.0,
-            -1234.0,
-        ]
-        .map(number);
-        let wanted = [
-            "0",
-            "0.0123",
-            "0.5",
-            "2.35",
-            "38",
-            "100",
-            "1,234",
-            "12,345,678",
-            "-1,234",
-        ];
-        assert_eq!(shown, wanted);
+        for (figure, shown) in [
+            (0.0, "0"),
+            (0.01234, "0.0123"),
+            (0.5, "0.5"),
+            (2.346, "2.35"),
+            (38.0, "38"),
+            (99.96, "100"),
+            (1234.5, "1,234"),
+            (12_345_678.0, "12,345,678"),
+            (-1234.0, "-1,234"),
+        ] {
+            assert_eq!(number(figure), shown);
+        }
         assert_eq!([4, 64, 2048].map(size), ["4k", "64k", "2M"]);
     }
 
     #[test]
     fn text_of_others_is_no_html() {
         let rows = [vec!["<b>".to_owned(), "a & \"b\"".to_owned()]];
-        let text = table(&["x".to_owned()], &rows);
+        let text = table(["x"], &rows);
         assert!(text.contains("<th scope=\"row\">&lt;b&gt;</th><td>a &amp; &quot;b&quot;</td>"));
     }
 }

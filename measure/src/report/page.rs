@@ -135,9 +135,7 @@ pub mod tests {
         }
         text += "{\"compare\":{\"words\":\"contpte=off\",\"machines\":[{\"arch\":\"aarch64\",\"qemu\":\"QEMU 10\"}]}}\n";
         text += r#"{"op":"fault","folio_kb":64,"per_page":50,"pages":10,"walks":30,"arch":"aarch64","kernel":"quire"}"#;
-        let mut data = Data::default();
-        data.read("sample", &text).unwrap();
-        data
+        Data::of(&text)
     }
 
     const IDS: [&str; 9] = [

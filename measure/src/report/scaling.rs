@@ -1,7 +1,7 @@
 //! What operations cost when several CPUs do them at the same time.
 use super::chart::{self, Ink, Line, Scale};
 use super::data::{Data, Figure};
-use super::html::{self, distinct, number};
+use super::html::{self, distinct, number_or_dash};
 use anyhow::Result;
 use tools::args::Side;
 use tools::host::arch::Arch;
@@ -38,12 +38,8 @@ pub fn section(data: &Data) -> Result<String> {
     );
     text += &html::legend(&[("quire", "Quire"), ("linux", "Linux")]);
     for arch in Arch::ALL {
-        let figures: Vec<&Figure> = data
-            .figures
-            .iter()
-            .filter(of)
-            .filter(|figure| figure.arch == arch)
-            .collect();
+        let figures = data.figures.iter().filter(of);
+        let figures: Vec<&Figure> = figures.filter(|figure| figure.arch == arch).collect();
         if figures.iter().any(|figure| figure.cpus > 1) {
             text += &machine(arch, &figures)?;
             text += &absent(data, arch);
@@ -92,14 +88,7 @@ fn machine(arch: Arch, figures: &[&Figure]) -> Result<String> {
                 all.max_by_key(|figure| figure.key.vmas)
                     .map(|figure| figure.instructions)
             };
-            let line = |side, ink| Line {
-                ink,
-                points: cpus
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, cpus)| Some((at, find(side, *cpus)?)))
-                    .collect(),
-            };
+            let line = |side, ink| Line::over(ink, &cpus, |cpus| find(side, cpus));
             let lines = [line(Side::Linux, Ink::LINUX), line(Side::Quire, Ink::QUIRE)];
             if lines.iter().all(|line| line.points.len() < 2) {
                 continue;
@@ -111,9 +100,7 @@ fn machine(arch: Arch, figures: &[&Figure]) -> Result<String> {
                 &chart::lines(&about, &names, &lines, Scale::Linear)?,
             ));
             for side in Side::ALL {
-                let cells = cpus
-                    .iter()
-                    .map(|cpus| find(side, *cpus).map_or("-".to_owned(), number));
+                let cells = cpus.iter().map(|cpus| number_or_dash(find(side, *cpus)));
                 let first = [name.clone(), side.title().to_owned()];
                 rows.push(first.into_iter().chain(cells).collect());
             }
@@ -128,13 +115,14 @@ fn machine(arch: Arch, figures: &[&Figure]) -> Result<String> {
         "<h3>{arch}</h3>\n<p class=\"axis\">Instructions for each page, over CPUs</p>\n{}{}{}",
         html::panels(&panels),
         html::commands(&[command(Some(arch), &sizes, &cpus)]),
-        html::details("The numbers", &html::table(&heads, &rows))
+        html::numbers(heads, &rows)
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
 
     #[test]
     fn a_line_over_cpus() {
@@ -143,8 +131,7 @@ mod tests {
                 r#"{{"op":"cow-seq","folio_kb":64,"per_page":{cost},"arch":"x86_64","kernel":"{kernel}","cpus":{cpus}}}"#
             )
         };
-        let mut data = Data::default();
-        data.read("f", &line(1, "quire", 100)).unwrap();
+        let mut data = Data::of(&line(1, "quire", 100));
         assert!(section(&data).unwrap().contains("--smp 1,2,4,8"));
         data.read("f", &line(4, "quire", 110)).unwrap();
         data.read("f", &line(4, "linux", 300)).unwrap();
@@ -152,21 +139,9 @@ mod tests {
             r#"{"op":"beside","folio_kb":4,"absent":"no clock","arch":"x86_64","kernel":"linux"}"#;
         data.read("f", absent).unwrap();
         let text = section(&data).unwrap();
-        assert!(
-            text.contains("Of Linux some figures are missing: no clock.</p>"),
-            "{text}"
-        );
-        assert!(
-            text.contains("<td>Quire</td><td>100</td><td>110</td>"),
-            "{text}"
-        );
-        assert!(
-            text.contains("<td>Linux</td><td>-</td><td>300</td>"),
-            "{text}"
-        );
-        assert!(
-            text.contains("<figcaption>cow-seq, folios of 64k</figcaption>"),
-            "{text}"
-        );
+        has(&text, "Of Linux some figures are missing: no clock.</p>");
+        has(&text, "<td>Quire</td><td>100</td><td>110</td>");
+        has(&text, "<td>Linux</td><td>-</td><td>300</td>");
+        has(&text, "<figcaption>cow-seq, folios of 64k</figcaption>");
     }
 }

@@ -19,7 +19,7 @@ const STYLE: &str = "<style>text { font-family: sans-serif } .paper { fill: #fbf
 pub fn summary(page: &str) -> Result<String> {
     let table = page.split_once("| operation | x86_64 |");
     let (_, table) = table.context("docs/compare.md has no table of operations")?;
-    let mut bars = vec![bar("Linux", 1.0, Ink::LINUX)];
+    let mut bars = vec![Bar::new("Linux", 1.0, Ink::LINUX)];
     let mut ops = Vec::new();
     for row in table.lines().skip(2) {
         let cells: Vec<&str> = row
@@ -32,9 +32,9 @@ pub fn summary(page: &str) -> Result<String> {
             let value = cells.get(column).and_then(|cell| cell.parse().ok());
             let value = value.with_context(|| format!("{op} has no figure of {machine}"))?;
             match (op == MEAN, ink) {
-                (true, _) => bars.push(bar(&format!("Quire, {machine}"), value, ink)),
-                (false, Ink::QUIRE) => ops.push(bar(op, value, ink)),
-                (false, _) => ops.push(bar("", value, ink)),
+                (true, _) => bars.push(Bar::new(&format!("Quire, {machine}"), value, ink)),
+                (false, Ink::QUIRE) => ops.push(Bar::new(op, value, ink)),
+                (false, _) => ops.push(Bar::new("", value, ink)),
             }
         }
         if op == MEAN {
@@ -50,12 +50,4 @@ pub fn summary(page: &str) -> Result<String> {
         1,
     );
     Ok(svg.replacen(">\n", &format!(">\n{STYLE}\n"), 1))
-}
-
-fn bar(name: &str, value: f64, ink: Ink) -> Bar {
-    Bar {
-        name: name.to_owned(),
-        value,
-        ink,
-    }
 }

@@ -88,14 +88,12 @@ mod tests {
     #[test]
     fn a_page_says_nothing_of_the_machine_that_wrote_it() {
         let below = workspace::root().join("docs/seeds.md");
-        assert_eq!(shown(&below), Path::new("docs/seeds.md"));
-        assert_eq!(
-            shown(Path::new("docs/seeds.md")),
-            Path::new("docs/seeds.md")
-        );
-        assert_eq!(
-            shown(Path::new("/elsewhere/seeds.md")),
-            Path::new("seeds.md")
-        );
+        for (path, is_shown) in [
+            (below.as_path(), "docs/seeds.md"),
+            (Path::new("docs/seeds.md"), "docs/seeds.md"),
+            (Path::new("/elsewhere/seeds.md"), "seeds.md"),
+        ] {
+            assert_eq!(shown(path), Path::new(is_shown));
+        }
     }
 }

@@ -134,11 +134,7 @@ fn costs(console: &str, kb: u64) -> Result<Cells> {
             continue;
         };
         let figure: f64 = figure.parse().with_context(|| console.to_owned())?;
-        let key = Key {
-            op: format!("{COST}{name}"),
-            kb,
-            vmas: 0,
-        };
+        let key = Key::new(&format!("{COST}{name}"), kb);
         let line = json!({ "op": key.op, "folio_kb": kb, "whole": figure });
         cells.insert(key, Cell { figure, line });
     }
@@ -164,10 +160,8 @@ mod tests {
             Point::new("", "move=pud/1024", 4),
         ];
         let boots = boots(&points.into(), 1 << 18);
-        let lines: Vec<String> = boots
-            .iter()
-            .map(|boot| format!("{} {} {}", boot.mib, boot.program, boot.words))
-            .collect();
+        let line = |boot: &Boot| format!("{} {} {}", boot.mib, boot.program, boot.words);
+        let lines: Vec<String> = boots.iter().map(line).collect();
         assert_eq!(
             lines,
             [
@@ -185,12 +179,8 @@ mod tests {
         let text =
             "# words\ngetpid 58 instructions (budget 150)\nfault 1205 instructions, 1 area\n";
         let cells = costs(text, 64).unwrap();
-        let found = |name: &str, kb| Key {
-            op: format!("{COST}{name}"),
-            kb,
-            vmas: 0,
-        };
-        assert_eq!(cells[&found("getpid", 64)].figure, 58.0);
+        let getpid = Key::new(&format!("{COST}getpid"), 64);
+        assert_eq!(cells[&getpid].figure, 58.0);
         assert_eq!(cells.len(), 1);
     }
 }

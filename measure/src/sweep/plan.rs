@@ -172,6 +172,7 @@ fn product(axes: &[Axis]) -> Vec<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
     use tools::args::{SweepArgs, options};
 
     fn all(line: &str) -> Vec<String> {
@@ -245,7 +246,7 @@ mod tests {
         let line = "--set fork=per-pte,batch,share --set zap=per-pte,batch --smp 1,2,4 --repeat 10";
         let error = refused(line);
         assert!(error.starts_with("these are 180 runs, "), "{error}");
-        assert!(error.contains(" 6 minutes and more; --yes"), "{error}");
+        has(&error, " 6 minutes and more; --yes");
         assert_eq!(all(&format!("{line} --yes")).len(), 18);
     }
 

@@ -138,26 +138,16 @@ mod tests {
 
     #[test]
     fn the_first_file_runs_on_its_machine() {
-        let program = of("--add @/arm --add @/data", None).unwrap();
-        assert_eq!(
-            (&*program.command, program.arch),
-            ("/bin/arm", Arch::Aarch64)
-        );
-        let program = of("--add @/script=/opt/run", None).unwrap();
-        assert_eq!(
-            (&*program.command, program.arch),
-            ("/opt/run", Arch::X86_64)
-        );
-        let program = of("--add @/data --add @/arm", Some("arm 1 2")).unwrap();
-        assert_eq!(
-            (&*program.command, program.arch),
-            ("arm 1 2", Arch::Aarch64)
-        );
-        let program = of("--arch aarch64", Some(" gcflip 64")).unwrap();
-        assert_eq!(
-            (&*program.command, program.arch),
-            ("gcflip 64", Arch::Aarch64)
-        );
+        let (arm, x86) = (Arch::Aarch64, Arch::X86_64);
+        for (line, run, command, arch) in [
+            ("--add @/arm --add @/data", None, "/bin/arm", arm),
+            ("--add @/script=/opt/run", None, "/opt/run", x86),
+            ("--add @/data --add @/arm", Some("arm 1 2"), "arm 1 2", arm),
+            ("--arch aarch64", Some(" gcflip 64"), "gcflip 64", arm),
+        ] {
+            let program = of(line, run).unwrap();
+            assert_eq!((&*program.command, program.arch), (command, arch));
+        }
     }
 
     #[test]

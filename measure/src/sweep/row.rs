@@ -43,11 +43,8 @@ impl Row {
         let counted = place.map(|place| own.remove(place)).unwrap_or_default();
         let mut values: BTreeMap<_, _> = own::flat(&own).into_iter().collect();
         for name in FIGURES {
-            values.extend(
-                counted
-                    .get(name)
-                    .map(|value| (name.to_owned(), value.clone())),
-            );
+            let value = counted.get(name).cloned();
+            values.extend(value.map(|value| (name.to_owned(), value)));
         }
         if place.is_none() {
             values.insert(FIGURES[0].to_owned(), ended(end).into());
@@ -234,35 +231,19 @@ pub mod tests {
 
     #[test]
     fn columns_are_those_of_all_runs() {
+        let run = |fork, own, counters| {
+            let text = format!("{own}\n{}", counted(0, 7, counters));
+            row(fork, 1, &text, End::Status(0))
+        };
         let rows = [
-            row(
-                "batch",
-                1,
-                &("{\"z\":1}\n".to_owned() + &counted(0, 7, "\"pgfree\":1")),
-                End::Status(0),
-            ),
-            row(
-                "share",
-                1,
-                &("{\"a\":1}\n".to_owned() + &counted(0, 7, "\"forks\":-1")),
-                End::Status(0),
-            ),
+            run("batch", "{\"z\":1}", "\"pgfree\":1"),
+            run("share", "{\"a\":1}", "\"forks\":-1"),
             row("share", 2, "", End::Timeout),
         ];
         let columns = columns(&rows);
         let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
-        assert_eq!(
-            names,
-            [
-                "status",
-                "ns",
-                "max_rss_kb",
-                "forks",
-                "pgfree",
-                "own.z",
-                "own.a"
-            ]
-        );
+        let expected = "status ns max_rss_kb forks pgfree own.z own.a";
+        assert_eq!(names.join(" "), expected);
         let forks = &columns[3];
         let values = rows.each_ref().map(|row| row.value(forks));
         assert_eq!(values, [Some(json!(0)), Some(json!(-1)), None]);

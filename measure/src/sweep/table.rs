@@ -25,10 +25,9 @@ pub fn render(rows: &[Row]) -> String {
     if others.is_empty() {
         return text + &alone(first);
     }
-    let unit = if first.instructions {
-        ", in guest instructions"
-    } else {
-        ""
+    let unit = match first.instructions {
+        true => ", in guest instructions",
+        false => "",
     };
     let _ = writeln!(text, "\nwhat differs from 1 (ns{unit}):");
     let columns = columns(rows);
@@ -156,6 +155,7 @@ fn spread(values: &[Option<Value>]) -> String {
 mod tests {
     use super::super::row::tests::{counted, row};
     use super::*;
+    use crate::testing::{has, lacks};
     use tools::machine::guest::End;
 
     fn run(fork: &str, repeat: u32, ns: u64, counters: &str) -> Row {
@@ -164,40 +164,29 @@ mod tests {
 
     #[test]
     fn what_is_the_same_everywhere_is_left_out() {
+        let more = "\"forks\":1,\"page_tables_shared\":3,\"pgfault\":100";
         let rows = [
             run("batch", 1, 2_000_000, "\"forks\":1,\"pgfault\":100"),
-            run(
-                "share",
-                1,
-                1_000_000,
-                "\"forks\":1,\"page_tables_shared\":3,\"pgfault\":100",
-            ),
+            run("share", 1, 1_000_000, more),
         ];
         let text = render(&rows);
         assert!(
             text.starts_with("   1  fork=batch smp=1\n   2  fork=share smp=1\n"),
             "{text}"
         );
-        assert!(
-            text.contains("2,000,000") && text.contains("1,000,000  -50.0%"),
-            "{text}"
-        );
-        assert!(text.contains("page_tables_shared"), "{text}");
-        assert!(
-            !text.contains("forks") && !text.contains("pgfault"),
-            "{text}"
-        );
+        has(&text, "2,000,000");
+        has(&text, "1,000,000  -50.0%");
+        has(&text, "page_tables_shared");
+        lacks(&text, "forks");
+        lacks(&text, "pgfault");
         let same = [run("batch", 1, 5, ""), run("share", 1, 5, "")];
         assert!(render(&same).ends_with("nothing\n"));
     }
 
     #[test]
     fn many_combinations_take_several_tables() {
-        let rows: Vec<Row> = ["a", "b", "c", "d", "e"]
-            .iter()
-            .zip(1..)
-            .map(|(fork, ns)| run(fork, 1, ns, ""))
-            .collect();
+        let forks = ["a", "b", "c", "d", "e"].iter().zip(1..);
+        let rows: Vec<Row> = forks.map(|(fork, ns)| run(fork, 1, ns, "")).collect();
         let text = render(&rows);
         assert_eq!(text.matches("\nns ").count(), 2, "{text}");
         assert!(
@@ -208,31 +197,22 @@ mod tests {
 
     #[test]
     fn a_failed_run_is_marked() {
+        let killed = counted(139, 5, "\"pgfault\":1");
         let rows = [
             run("batch", 1, 5, "\"pgfault\":1"),
-            row(
-                "share",
-                1,
-                &counted(139, 5, "\"pgfault\":1"),
-                End::Status(0),
-            ),
+            row("share", 1, &killed, End::Status(0)),
             row("per-pte", 1, "", End::Timeout),
         ];
         let text = render(&rows);
-        assert!(
-            text.contains("fork=share smp=1  failed: status 139\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("fork=per-pte smp=1  failed: timeout\n"),
-            "{text}"
-        );
+        has(&text, "fork=share smp=1  failed: status 139\n");
+        has(&text, "fork=per-pte smp=1  failed: timeout\n");
     }
 
     #[test]
     fn one_combination_is_shown_whole() {
         let text = render(&[run("batch", 1, 5, "\"pgfault\":1234")]);
-        assert!(text.contains("pgfault") && text.contains("1,234"), "{text}");
+        has(&text, "pgfault");
+        has(&text, "1,234");
     }
 
     #[test]
@@ -270,12 +250,13 @@ mod tests {
 
     #[test]
     fn numbers() {
-        for (number, text) in [
+        let shown_as = [
             (0, "0"),
             (-1234, "-1,234"),
             (123, "123"),
             (1_234_567, "1,234,567"),
-        ] {
+        ];
+        for (number, text) in shown_as {
             assert_eq!(shown(&number.into()), text);
         }
         assert_eq!(shown(&"x".into()), "x");

@@ -10,7 +10,10 @@ use userland::sys::{Errno, Result, call, file};
 
 /// A way to make the kernel keep objects: repeats it until it is refused and returns how often it
 /// succeeded.
-type Way = (&'static str, fn() -> (usize, Errno));
+type Way = (&'static str, fn() -> Refused);
+
+/// How often a way succeeded, and what refused it then; an error where it could not begin.
+type Refused = Result<(usize, Errno)>;
 
 const WAYS: &[Way] = &[
     ("processes", processes),
@@ -47,7 +50,7 @@ fn main() {
 }
 
 /// Runs a way in a child in a directory of its own, and cleans up after it.
-fn in_child(way: fn() -> (usize, Errno)) -> String {
+fn in_child(way: fn() -> Refused) -> String {
     let dir = "/tmp/hoard";
     let _ = std::fs::create_dir_all(dir);
     let outcome = match proc::fork() {
@@ -56,7 +59,7 @@ fn in_child(way: fn() -> (usize, Errno)) -> String {
             let _ = std::env::set_current_dir(dir);
             let (_, hard) = proc::getrlimit(libc::RLIMIT_NOFILE).unwrap_or((0, 1024));
             let _ = proc::setrlimit(libc::RLIMIT_NOFILE, hard, hard);
-            let (n, error) = way();
+            let (n, error) = way().unwrap_or_else(|error| (0, error));
             eprintln!("hoard: {n} times, then {error:?}");
             proc::exit_now(0)
         }
@@ -74,16 +77,16 @@ fn in_child(way: fn() -> (usize, Errno)) -> String {
 }
 
 /// Repeats until it fails.
-fn until(mut act: impl FnMut(usize) -> Result<()>) -> (usize, Errno) {
+fn until(mut act: impl FnMut(usize) -> Result<()>) -> Refused {
     for n in 0..10_000_000 {
         if let Err(error) = act(n) {
-            return (n, error);
+            return Ok((n, error));
         }
     }
-    (10_000_000, Errno(0))
+    Ok((10_000_000, Errno(0)))
 }
 
-fn processes() -> (usize, Errno) {
+fn processes() -> Refused {
     until(|_| {
         if proc::fork()? == Fork::Child {
             loop {
@@ -94,11 +97,11 @@ fn processes() -> (usize, Errno) {
     })
 }
 
-fn pipes() -> (usize, Errno) {
+fn pipes() -> Refused {
     until(|_| file::pipe(0).map(drop))
 }
 
-fn full_pipes() -> (usize, Errno) {
+fn full_pipes() -> Refused {
     let piece = [1u8; PAGE];
     until(|_| {
         let (_, to) = file::pipe(libc::O_NONBLOCK)?;
@@ -112,7 +115,7 @@ fn full_pipes() -> (usize, Errno) {
     })
 }
 
-fn mappings() -> (usize, Errno) {
+fn mappings() -> Refused {
     until(|n| {
         let prot = if n % 2 == 0 { RW } else { libc::PROT_READ };
         mmap(0, PAGE, prot, ANON, -1, 0).map(drop)
@@ -120,31 +123,27 @@ fn mappings() -> (usize, Errno) {
 }
 
 /// A page in each 2 MiB: as many tables as pages.
-fn page_tables() -> (usize, Errno) {
+fn page_tables() -> Refused {
     touch_far(ANON)
 }
 
 /// The same in shared memory, where the kernel keeps the pages by index, too.
-fn shared_page_tables() -> (usize, Errno) {
+fn shared_page_tables() -> Refused {
     touch_far(libc::MAP_SHARED | libc::MAP_ANONYMOUS)
 }
 
-fn touch_far(flags: i32) -> (usize, Errno) {
+fn touch_far(flags: i32) -> Refused {
     const FAR: usize = 1 << 40;
-    match mmap(0, FAR, RW, flags | libc::MAP_NORESERVE, -1, 0) {
-        Err(error) => (0, error),
-        Ok(at) => {
-            let _ = userland::sys::mem::madvise(at, FAR, libc::MADV_NOHUGEPAGE);
-            until(|n| {
-                store(at + n * (2 << 20), 1);
-                Ok(())
-            })
-        }
-    }
+    let at = mmap(0, FAR, RW, flags | libc::MAP_NORESERVE, -1, 0)?;
+    let _ = userland::sys::mem::madvise(at, FAR, libc::MADV_NOHUGEPAGE);
+    until(|n| {
+        store(at + n * (2 << 20), 1);
+        Ok(())
+    })
 }
 
 /// Memory that is brought in at once.
-fn locked() -> (usize, Errno) {
+fn locked() -> Refused {
     let _ = proc::setrlimit(libc::RLIMIT_MEMLOCK, u64::MAX, u64::MAX);
     until(|_| {
         let at = mmap(0, 1 << 20, RW, ANON, -1, 0)?;
@@ -152,16 +151,12 @@ fn locked() -> (usize, Errno) {
     })
 }
 
-fn one_file() -> (usize, Errno) {
+fn one_file() -> Refused {
     let piece = [1u8; PAGE];
-    match file::open("file", libc::O_CREAT | libc::O_WRONLY, 0o600) {
-        Err(error) => (0, error),
-        Ok(fd) => {
-            let end = until(|_| file::write_all(fd, &piece));
-            touch_a_little();
-            end
-        }
-    }
+    let fd = file::open("file", libc::O_CREAT | libc::O_WRONLY, 0o600)?;
+    let end = until(|_| file::write_all(fd, &piece));
+    touch_a_little();
+    end
 }
 
 /// What files leave is enough for a program to go on with. The OOM killer would end this one.
@@ -172,7 +167,7 @@ fn touch_a_little() {
     }
 }
 
-fn files() -> (usize, Errno) {
+fn files() -> Refused {
     let end = until(|n| {
         let fd = file::open(&format!("{n}"), libc::O_CREAT | libc::O_WRONLY, 0o600)?;
         file::write_all(fd, b"x")?;
@@ -182,7 +177,7 @@ fn files() -> (usize, Errno) {
     end
 }
 
-fn long_names() -> (usize, Errno) {
+fn long_names() -> Refused {
     let name = "n".repeat(200);
     let end = until(|n| {
         let fd = file::open(&format!("{name}{n}"), libc::O_CREAT | libc::O_WRONLY, 0o600)?;
@@ -193,25 +188,19 @@ fn long_names() -> (usize, Errno) {
 }
 
 /// Pages that a file gets by being written to in memory.
-fn mapped_file() -> (usize, Errno) {
+fn mapped_file() -> Refused {
     const LEN: usize = 1 << 32;
-    let fd = match file::open("mapped", libc::O_CREAT | libc::O_RDWR, 0o600) {
-        Err(error) => return (0, error),
-        Ok(fd) => fd,
-    };
-    let mapped = call(libc::SYS_ftruncate, [fd as usize, LEN, 0, 0, 0, 0])
-        .and_then(|_| mmap(0, LEN, RW, libc::MAP_SHARED, fd, 0));
-    match mapped {
-        Err(error) => (0, error),
-        Ok(at) => until(|n| {
-            store(at + n * PAGE % LEN, 1);
-            Ok(())
-        }),
-    }
+    let fd = file::open("mapped", libc::O_CREAT | libc::O_RDWR, 0o600)?;
+    file::ftruncate(fd, LEN as i64)?;
+    let at = mmap(0, LEN, RW, libc::MAP_SHARED, fd, 0)?;
+    until(|n| {
+        store(at + n * PAGE % LEN, 1);
+        Ok(())
+    })
 }
 
 /// Queued real-time signals, blocked by all processes of a crowd.
-fn signals() -> (usize, Errno) {
+fn signals() -> Refused {
     let set = [u64::MAX];
     let _ = call(
         libc::SYS_rt_sigprocmask,
@@ -229,13 +218,11 @@ fn signals() -> (usize, Errno) {
 }
 
 /// Programs with as many arguments as may be, which cannot all be there at once.
-fn arguments() -> (usize, Errno) {
+fn arguments() -> Refused {
     let words: Vec<String> = (0..15).map(|_| "a".repeat(100_000)).collect();
     let me = "/bin/sh".to_string();
     // Nothing writes, so a reader blocks; a read of the terminal would stop the whole group.
-    let Ok((silence, _)) = file::pipe(0) else {
-        return (0, Errno::last());
-    };
+    let (silence, _) = file::pipe(0)?;
     until(|n| {
         // Each that is ended makes room for the next: this would never end.
         if n == 60 {

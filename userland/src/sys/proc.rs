@@ -28,6 +28,14 @@ pub fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// Forks a child that does something and ends: with 0, or with 1 if that failed.
+pub fn child(work: impl FnOnce() -> Result<()>) -> Result<i32> {
+    match fork()? {
+        Fork::Child => exit_now(i32::from(work().is_err())),
+        Fork::Parent(pid) => Ok(pid),
+    }
+}
+
 /// How a child ended or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

@@ -131,27 +131,19 @@ mod tests {
 
     #[test]
     fn roots() {
-        let root = |bytes: &[u8]| effect(bytes, 0);
-        assert_eq!(
-            root(&[0x0f, 0x22, 0xd8]),
-            Some(Effect::Register(Register::Cr3, 0))
-        ); // mov cr3, rax
-        assert_eq!(
-            root(&[0x41, 0x0f, 0x22, 0xdc]), // mov cr3, r12
-            Some(Effect::Register(Register::Cr3, 12))
-        );
-        assert_eq!(
-            root(&[0x0f, 0x22, 0xe1]),
-            Some(Effect::Register(Register::Cr4, 1))
-        ); // mov cr4, rcx
-        assert_eq!(
-            root(&[0x0f, 0x22, 0xc3]),
-            Some(Effect::Register(Register::Cr0, 3))
-        ); // mov cr0, rbx
-        assert_eq!(root(&[0x44, 0x0f, 0x22, 0xc0]), None); // mov cr8, rax
-        assert_eq!(root(&[0x0f, 0x20, 0xd8]), None); // mov rax, cr3
-        assert_eq!(root(&[0x0f, 0x30]), Some(Effect::Wrmsr));
-        assert_eq!(root(&[0x0f, 0x32]), None); // rdmsr
+        let register = |register, from| Some(Effect::Register(register, from));
+        for (bytes, expected) in [
+            (&[0x0f, 0x22, 0xd8][..], register(Register::Cr3, 0)), // mov cr3, rax
+            (&[0x41, 0x0f, 0x22, 0xdc], register(Register::Cr3, 12)), // mov cr3, r12
+            (&[0x0f, 0x22, 0xe1], register(Register::Cr4, 1)),     // mov cr4, rcx
+            (&[0x0f, 0x22, 0xc3], register(Register::Cr0, 3)),     // mov cr0, rbx
+            (&[0x44, 0x0f, 0x22, 0xc0], None),                     // mov cr8, rax
+            (&[0x0f, 0x20, 0xd8], None),                           // mov rax, cr3
+            (&[0x0f, 0x30], Some(Effect::Wrmsr)),
+            (&[0x0f, 0x32], None), // rdmsr
+        ] {
+            assert_eq!(effect(bytes, 0), expected, "{bytes:x?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,6 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 /// | width 6 | Software Optimization Guide (57647) (second-hand) |
 pub const ZEN4: Preset = Preset {
     name: "zen4",
-    title: "AMD Zen 4",
     l1i: CacheShape::new(32 * KIB, 8),
     l1d: CacheShape::new(32 * KIB, 8),
     l2: Some(CacheShape::new(MIB, 8)),

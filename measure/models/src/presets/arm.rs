@@ -19,7 +19,6 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 /// | width 3 | Software Optimization Guide, 2.1 (second-hand) |
 pub const CORTEX_A72: Preset = Preset {
     name: "cortex-a72",
-    title: "Arm Cortex-A72",
     l1i: CacheShape::new(48 * KIB, 3),
     l1d: CacheShape::new(32 * KIB, 2),
     l2: None,
@@ -66,7 +65,6 @@ pub const CORTEX_A72: Preset = Preset {
 /// | width 4 instructions | Cortex-A76 Software Optimization Guide (Arm PJDOC-466751330-7215), 2.1 (second-hand) |
 pub const CORTEX_A76: Preset = Preset {
     name: "cortex-a76",
-    title: "Arm Cortex-A76",
     l1i: CacheShape::new(64 * KIB, 4),
     l1d: CacheShape::new(64 * KIB, 4),
     l2: Some(CacheShape::new(512 * KIB, 8)),

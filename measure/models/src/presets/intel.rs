@@ -24,7 +24,6 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 /// | width 6 | Optimization Reference Manual (248966), "Golden Cove Microarchitecture" (second-hand) |
 pub const GOLDEN_COVE: Preset = Preset {
     name: "golden-cove",
-    title: "Intel Golden Cove",
     l1i: CacheShape::new(32 * KIB, 8),
     l1d: CacheShape::new(48 * KIB, 12),
     l2: Some(CacheShape::new(1280 * KIB, 10)),

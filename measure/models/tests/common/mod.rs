@@ -104,7 +104,6 @@ pub fn arm(asid: u64) -> Roots {
 /// A core with small caches and TLBs, walk caches off.
 pub const SMALL: Preset = Preset {
     name: "small",
-    title: "a core for tests",
     l1i: CacheShape::new(1024, 2),
     l1d: CacheShape::new(1024, 2),
     l2: Some(CacheShape::new(4096, 4)),
@@ -131,6 +130,29 @@ pub const SMALL: Preset = Preset {
     },
     base_mcpi: 250,
 };
+
+/// Without entries for contiguous runs.
+pub const NO_RUNS: Options = Options {
+    contiguous: false,
+    coalescing: true,
+};
+/// Without coalescing.
+pub const NO_COALESCING: Options = Options {
+    contiguous: true,
+    coalescing: false,
+};
+
+/// The physical address, the size and whether it is global of what a walk found.
+pub fn page(walk: &Walk) -> (u64, u8, bool) {
+    let page = walk.found.expect("mapped");
+    (page.physical, page.size, page.global)
+}
+
+/// Whether the data side of CPU 0 holds the line of a physical address.
+pub fn holds(machine: &Machine, physical: u64) -> bool {
+    let held = machine.caches().held(0);
+    held.iter().any(|line| line.number == physical / 64)
+}
 
 /// The levels of the entries that a walk read.
 pub fn levels(walk: &Walk) -> Vec<u8> {

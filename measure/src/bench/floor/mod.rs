@@ -5,6 +5,7 @@ mod parts;
 
 use super::cells::Key;
 use super::plan::BASELINE;
+use crate::markdown;
 use parts::Parts;
 use tools::host::arch::Arch;
 
@@ -119,21 +120,13 @@ impl Folio {
 /// The floors as a table for `docs/floor.md`: a row for each operation, at three sizes.
 pub fn table() -> String {
     const SIZES: [u64; 3] = [4, 64, 2048];
-    let mut text = String::from("| operation |");
-    for arch in Arch::ALL {
-        for kb in SIZES {
-            text += &format!(" {arch} {kb} kB |");
-        }
-    }
-    text += &format!("\n|---|{}\n", "---|".repeat(2 * SIZES.len()));
+    let columns = Arch::ALL.map(|arch| SIZES.map(|kb| (arch, kb))).concat();
+    let heads = columns.iter().map(|(arch, kb)| format!("{arch} {kb} kB"));
+    let mut text = markdown::heading(["operation".to_owned()].into_iter().chain(heads));
     for op in BASELINE {
-        text += &format!("| `{op}` |");
-        for arch in Arch::ALL {
-            for floor in SIZES.iter().filter_map(|kb| of(arch, op, *kb)) {
-                text += &format!(" {} |", shown(floor));
-            }
-        }
-        text.push('\n');
+        let floors = columns.iter().filter_map(|(arch, kb)| of(*arch, op, *kb));
+        let first = [format!("`{op}`")].into_iter();
+        text += &markdown::row(first.chain(floors.map(shown)));
     }
     text
 }

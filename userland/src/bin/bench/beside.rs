@@ -2,7 +2,8 @@
 //! area, against those of one thread in a space of its own.
 use crate::crew::{Crew, in_child};
 use crate::meter::{Meter, Sample};
-use crate::region::{HUGE, Region, wrong};
+use crate::region::{HUGE, Region};
+use userland::measuring::wrong;
 use userland::sys::cpus::{allowed, bind};
 use userland::sys::mem::{self, PAGE};
 use userland::sys::{Errno, Result};

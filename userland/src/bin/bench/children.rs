@@ -1,12 +1,12 @@
 //! Children that end, and children that become another program.
 use crate::meter::{Meter, Sample};
-use crate::ops::{Pipes, clone, populated};
-use crate::region::wrong;
+use crate::ops::{clone, populated};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use userland::sys::proc::{self, Status};
-use userland::sys::{Errno, Result, call, file};
+use userland::measuring::{Line, ends_well};
+use userland::sys::proc;
+use userland::sys::{Errno, Result, call};
 
 /// The end of a child with as much memory of its own as a region has, from the message that it may
 /// end to its status, less that of a child without.
@@ -21,23 +21,25 @@ pub fn exit_bare(meter: &mut Meter) -> Result<Sample> {
 }
 
 fn end(meter: &mut Meter, pages: usize) -> Result<Sample> {
-    let pipes = Pipes::new()?;
+    let (ours, theirs) = Line::pair()?;
     let pid = clone()?;
     if pid == 0 {
         let lived = populated(meter, pages).and_then(|region| {
             region.check_touched()?;
-            pipes.wait_as_child()?;
+            theirs.round_trip()?;
             // Not unmapped before it ends.
             std::mem::forget(region);
             Ok(())
         });
         proc::exit_now(i32::from(lived.is_err()));
     }
-    pipes.wait_for_child()?;
-    meter.timed(pages, || {
-        file::write(pipes.end.1, &[0])?;
+    ours.hear()?;
+    let sample = meter.timed(pages, || {
+        ours.say()?;
         ends_well(pid)
-    })
+    })?;
+    [ours, theirs].into_iter().try_for_each(Line::close)?;
+    Ok(sample)
 }
 
 /// The whole life of a child of a large parent that becomes a program that does nothing.
@@ -73,11 +75,4 @@ pub fn no_program() -> Option<String> {
 fn nothing() -> Option<PathBuf> {
     let path = std::env::current_exe().ok()?.with_file_name("nothing");
     path.exists().then_some(path)
-}
-
-fn ends_well(pid: i32) -> Result<()> {
-    match proc::wait_for(pid)? {
-        Status::Exited(0) => Ok(()),
-        other => Err(wrong(&format!("a child ended with {other:?}"))),
-    }
 }

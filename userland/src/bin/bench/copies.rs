@@ -1,14 +1,15 @@
 //! `cow-seq` and `cow-rand`: as many processes as there are CPUs write to each page of a region
 //! that they have from one parent, as vm-scalability's anon-cow-seq and anon-cow-rand. One more
 //! process keeps the pages, so that each write copies.
-use crate::crew::{Crew, ends_well, in_child};
+use crate::crew::{Crew, in_child};
 use crate::meter::{Meter, Sample};
 use crate::ops::populated;
-use crate::region::{HUGE, Region, wrong};
+use crate::region::{HUGE, Region};
+use userland::measuring::{ends_well, wrong};
 use userland::sys::Result;
 use userland::sys::cpus::{allowed, bind};
 use userland::sys::mem::{self, PAGE};
-use userland::sys::proc::{self, Fork};
+use userland::sys::proc::child;
 
 /// The page that process `who` writes as its `n`-th, of a number that is a power of two.
 pub type Order = fn(n: usize, who: usize, pages: usize) -> usize;
@@ -63,12 +64,4 @@ fn copies(meter: &mut Meter, cpus: &[usize], region: &Region, order: Order) -> R
         return Err(wrong("not every page was copied"));
     }
     Ok(sample)
-}
-
-/// A child that does this and ends.
-fn child(work: impl FnOnce() -> Result<()>) -> Result<i32> {
-    match proc::fork()? {
-        Fork::Child => proc::exit_now(work().is_err() as i32),
-        Fork::Parent(pid) => Ok(pid),
-    }
 }

@@ -3,11 +3,11 @@
 //! They wait for the beginning awake, and for all else asleep: where QEMU counts instructions, the
 //! clock advances by those of all CPUs, and between the beginning and the end none waits awake.
 use crate::meter::{Meter, Sample};
-use crate::region::wrong;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use userland::measuring::ends_well;
 use userland::sys::cpus::bind;
 use userland::sys::mem::{PAGE, RW, mmap, munmap, word32};
-use userland::sys::proc::{self, Fork, Status, futex};
+use userland::sys::proc::{self, futex};
 use userland::sys::{Result, file};
 
 /// Bytes between two words, which are on lines of their own.
@@ -135,24 +135,13 @@ pub fn in_child(
     take: impl FnOnce(&mut Meter) -> Result<Sample>,
 ) -> Result<Sample> {
     let (hears, tells) = file::pipe(0)?;
-    let pid = match proc::fork()? {
-        Fork::Child => {
-            let told = meter.settle().and_then(|()| take(meter)?.tell(tells));
-            proc::exit_now(told.is_err() as i32)
-        }
-        Fork::Parent(pid) => pid,
-    };
+    let pid = proc::child(|| {
+        meter.settle()?;
+        take(meter)?.tell(tells)
+    })?;
     file::close(tells)?;
     let sample = meter.hear(hears, pages);
     file::close(hears)?;
     ends_well(pid)?;
     sample
-}
-
-/// Waits for a child that has nothing to report.
-pub fn ends_well(pid: i32) -> Result<()> {
-    match proc::wait_for(pid)? {
-        Status::Exited(0) => Ok(()),
-        other => Err(wrong(&format!("a child ended with {other:?}"))),
-    }
 }

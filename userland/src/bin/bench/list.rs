@@ -1,5 +1,5 @@
 //! `bench --list`: what there is to measure, and what that needs, as JSON lines.
-use crate::table::{OPS, Op};
+use crate::table::OPS;
 use userland::measuring::SIZES;
 
 /// A measurement by a program of its own, for which the options of the bench are not enough.
@@ -43,46 +43,34 @@ const BESIDE: [Beside; 3] = [
 /// Prints a line for each.
 pub fn print() {
     for op in &OPS {
-        println!("{}", of_bench(op));
+        let mapped: &[&str] = match op.by_mapping {
+            true => &["pte", "pmd"],
+            false => &[],
+        };
+        let args = format!("--op {}", op.name);
+        let begins = begins([op.name, op.about, "bench", &args], op.sizes, op.mib);
+        let (cpus, default) = (op.cpus, op.by_default);
+        println!("{begins},\"mapped\":{mapped:?},\"cpus\":{cpus:?},\"default\":{default}}}");
     }
-    for program in &BESIDE {
-        println!("{}", beside(program));
+    for Beside {
+        op,
+        about,
+        program,
+        args,
+        sizes,
+        mib,
+    } in BESIDE
+    {
+        let begins = begins([op, about, program, args], sizes, mib);
+        println!("{begins},\"mapped\":[],\"cpus\":[1],\"default\":false}}");
     }
 }
 
-fn of_bench(op: &Op) -> String {
-    let mapped = if op.by_mapping {
-        r#"["pte","pmd"]"#
-    } else {
-        "[]"
-    };
+/// The beginning of a line: what is measured, how, and the memory of the machine.
+fn begins([op, about, program, args]: [&str; 4], sizes: &[usize], mib: usize) -> String {
     format!(
-        "{{\"op\":\"{}\",\"about\":\"{}\",\"program\":\"bench\",\"args\":\"--op {}\",{},\"mapped\":{mapped},\"cpus\":{:?},\
-         \"default\":{}}}",
-        op.name,
-        op.about,
-        op.name,
-        needs(op.sizes, op.mib),
-        op.cpus,
-        op.by_default
-    )
-}
-
-fn beside(program: &Beside) -> String {
-    format!(
-        "{{\"op\":\"{}\",\"about\":\"{}\",\"program\":\"{}\",\"args\":\"{}\",{},\"mapped\":[],\"cpus\":[1],\"default\":false}}",
-        program.op,
-        program.about,
-        program.program,
-        program.args,
-        needs(program.sizes, program.mib)
-    )
-}
-
-/// Folio sizes in kB and the machine's memory.
-fn needs(sizes: &[usize], mib: usize) -> String {
-    format!(
-        "\"folios\":{},\"sizes_kb\":{sizes:?},\"mem_mib\":{mib}",
+        "{{\"op\":\"{op}\",\"about\":\"{about}\",\"program\":\"{program}\",\"args\":\"{args}\",\
+         \"folios\":{},\"sizes_kb\":{sizes:?},\"mem_mib\":{mib}",
         sizes.len() > 1
     )
 }

@@ -103,7 +103,7 @@ fn run(plan: &Plan) -> Result<usize> {
         for op in &chosen {
             // A sign of progress: a silent machine is taken for a hang.
             println!("{{\"first_pass\":\"{}\",\"of\":{size}}}", op.name);
-            meter.quietly(op.run)?;
+            meter.quietly(|meter| op.run(meter))?;
         }
         meter.pages = plan.pages;
         for op in &chosen {
@@ -113,7 +113,7 @@ fn run(plan: &Plan) -> Result<usize> {
                 by_pmd: plan.by_pmd && op.by_mapping && size << 10 == HUGE,
                 variant: None,
             };
-            for sample in (op.run)(&mut meter)? {
+            for sample in op.run(&mut meter)? {
                 meter.cell.variant = sample.vmas;
                 print(&meter.cell, plan.marks, &sample);
                 cells += 1;
@@ -145,7 +145,7 @@ fn main() {
     }
     let plan = plan::read();
     let counted = counts_instructions();
-    measuring::run("bench", counted, || {
+    measuring::run(counted, || {
         if counted {
             // The kernel's background work after boot ends meanwhile; idle time passes at once.
             let _ = sys::time::sleep(SETTLE);

@@ -1,9 +1,9 @@
 //! The clock and the kernel's counters around a piece of work.
 use crate::observer::{Cell, Observer};
-use crate::region::wrong;
 use std::ffi::CStr;
 use userland::counters::{Missing, Table, on_quire};
 use userland::marks;
+use userland::measuring::wrong;
 use userland::sys::{Result, file, time};
 
 /// Where counters are; the second only on Quire.
@@ -139,35 +139,34 @@ impl Meter {
             None => String::new(),
         };
         let before = read(&mut self.before);
-        let (done, ns) = match (self.quiet, &self.observer) {
-            (
-                false,
-                Observer {
-                    keys: false,
-                    marks: None,
-                },
-            )
-            | (true, _) => clocked(work),
-            (false, observer) => {
-                observer.watch("begin");
-                let clocked = clocked(|| marks::around(observer.marks.as_ref(), &name, work));
-                observer.watch("end");
-                clocked
-            }
+        let observer = &self.observer;
+        let (done, ns) = if self.quiet || !observer.keys && observer.marks.is_none() {
+            clocked(work)
+        } else {
+            observer.watch("begin");
+            let clocked = clocked(|| marks::around(observer.marks.as_ref(), &name, work));
+            observer.watch("end");
+            clocked
         };
         let after = read(&mut self.after);
         done?;
         let before = before.all(&self.before);
         let after = after.all(&self.after);
-        let moved = |name: &&'static str| {
-            let delta = |name| Ok(after.get(name)?.wrapping_sub(before.get(name)?));
-            delta(name).map(|n| (*name, n)).map_err(Missing::say)
+        let moved = |name: &str| {
+            let delta = || Ok(after.get(name)?.wrapping_sub(before.get(name)?));
+            delta().map_err(Missing::say)
         };
+        self.sample(ns, pages, moved)
+    }
+
+    /// A sample of what is measured next, with each counter from `moved`.
+    fn sample(&self, ns: u64, pages: usize, moved: impl Fn(&str) -> Result<u64>) -> Result<Sample> {
+        let counters = self.names.iter().map(|name| Ok((*name, moved(name)?)));
         Ok(Sample {
             ns,
             pages: pages as u64,
             vmas: self.cell.variant,
-            counters: self.names.iter().map(moved).collect::<Result<_>>()?,
+            counters: counters.collect::<Result<_>>()?,
         })
     }
 
@@ -193,14 +192,7 @@ impl Meter {
                 _ => Err(wrong("a child ended without its figures")),
             }
         };
-        let ns = hear()?;
-        let counter = |name: &&'static str| Ok((*name, hear()?));
-        Ok(Sample {
-            ns,
-            pages: pages as u64,
-            vmas: self.cell.variant,
-            counters: self.names.iter().map(counter).collect::<Result<_>>()?,
-        })
+        self.sample(hear()?, pages, |_| hear())
     }
 }
 

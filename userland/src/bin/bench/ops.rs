@@ -1,9 +1,10 @@
 //! The operations on one region, each as a function that does it once and returns what it cost.
 use crate::meter::{Meter, Sample};
-use crate::region::{Region, reserve, wrong};
+use crate::region::{Region, reserve};
+use userland::measuring::{Line, ends_well, wrong};
 use userland::sys::mem::{self, PAGE, RW};
-use userland::sys::proc::{self, Status};
-use userland::sys::{Result, call, file};
+use userland::sys::proc;
+use userland::sys::{Result, call};
 
 /// A way to write to pages of a region, and what it holds then.
 pub struct Write {
@@ -135,37 +136,33 @@ pub fn updates(meter: &mut Meter) -> Result<Sample> {
 
 /// The fork call, in the parent; the child looks at the region and ends.
 fn forked(meter: &mut Meter, region: &Region) -> Result<Sample> {
-    let pipes = Pipes::new()?;
+    let (ours, theirs) = Line::pair()?;
     let mut pid = 0;
     let sample = meter.timed(region.pages, || {
         pid = clone()?;
         if pid == 0 {
-            pipes.child(region)
-        } else {
-            Ok(())
+            keep(theirs, region)
         }
+        Ok(())
     })?;
-    pipes.wait_for_child()?;
-    pipes.end_child(pid)?;
+    ours.hear()?;
+    end(pid, [ours, theirs])?;
     Ok(sample)
 }
 
 /// Writes to pages while a child lives that has the same ones; the child keeps its contents.
 pub fn cow(meter: &mut Meter, write: Write) -> Result<Sample> {
     let region = populated(meter, meter.pages)?;
-    let pipes = Pipes::new()?;
+    let (ours, theirs) = Line::pair()?;
     let pid = clone()?;
     if pid == 0 {
-        return Err(pipes
-            .child(&region)
-            .err()
-            .unwrap_or(wrong("a child went on")));
+        keep(theirs, &region)
     }
-    pipes.wait_for_child()?;
+    ours.hear()?;
     let written = meter.pages.div_ceil(write.step);
     let sample = meter.timed(written, || (write.act)(&region))?;
     (write.check)(&region)?;
-    pipes.end_child(pid)?;
+    end(pid, [ours, theirs])?;
     (write.check)(&region)?;
     Ok(sample)
 }
@@ -192,10 +189,7 @@ pub fn child_writes(meter: &mut Meter) -> Result<Sample> {
             let written = (DOT.act)(&region).is_ok();
             proc::exit_now(if written { 0 } else { 1 })
         }
-        match proc::wait_for(pid)? {
-            Status::Exited(0) => Ok(()),
-            other => Err(wrong(&format!("the child could not write: {other:?}"))),
-        }
+        ends_well(pid)
     })?;
     region.check_touched()?;
     Ok(sample)
@@ -237,57 +231,16 @@ pub fn clone() -> Result<i32> {
     call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
 }
 
-/// The pipes by which a child reports that it runs, and is ended.
-pub struct Pipes {
-    ready: (i32, i32),
-    pub end: (i32, i32),
+/// What a child does that lives meanwhile: it says that it is there, waits for a message, then
+/// checks whether its memory is as it was at the fork.
+fn keep(line: Line, region: &Region) -> ! {
+    let sound = line.round_trip().and_then(|()| region.check_touched());
+    proc::exit_now(i32::from(sound.is_err()))
 }
 
-impl Pipes {
-    pub fn new() -> Result<Pipes> {
-        Ok(Pipes {
-            ready: file::pipe(0)?,
-            end: file::pipe(0)?,
-        })
-    }
-
-    /// What the child does: waits for a message, then checks whether its memory is as it was at the
-    /// fork.
-    fn child(&self, region: &Region) -> Result<()> {
-        let sound = self
-            .wait_as_child()
-            .and_then(|()| region.check_touched())
-            .is_ok();
-        proc::exit_now(if sound { 0 } else { 1 })
-    }
-
-    /// What the child does until it is to end.
-    pub fn wait_as_child(&self) -> Result<()> {
-        let mut byte = [0];
-        file::write(self.ready.1, &byte)?;
-        file::read(self.end.0, &mut byte).map(drop)
-    }
-
-    /// Until the child sleeps.
-    pub fn wait_for_child(&self) -> Result<()> {
-        file::read(self.ready.0, &mut [0]).map(|_| ())
-    }
-
-    /// Ends the child and hears what it saw.
-    fn end_child(&self, pid: i32) -> Result<()> {
-        file::write(self.end.1, &[0])?;
-        match proc::wait_for(pid)? {
-            Status::Exited(0) => Ok(()),
-            other => Err(wrong(&format!("the child's memory changed: {other:?}"))),
-        }
-    }
-}
-
-impl Drop for Pipes {
-    fn drop(&mut self) {
-        for fd in [self.ready.0, self.ready.1, self.end.0, self.end.1] {
-            // Closing a pipe cannot fail in a way that matters here.
-            let _ = file::close(fd);
-        }
-    }
+/// Ends such a child, whose memory must not have changed.
+fn end(pid: i32, ends: [Line; 2]) -> Result<()> {
+    ends[0].say()?;
+    ends_well(pid)?;
+    ends.into_iter().try_for_each(Line::close)
 }

@@ -1,7 +1,8 @@
 //! Reads at random over a region, of which each decides where the next one goes: what the reach of
 //! a TLB decides. The addresses and what is read there are known beforehand.
 use crate::meter::{Meter, Sample};
-use crate::region::{Region, wrong};
+use crate::region::Region;
+use userland::measuring::wrong;
 use userland::random::Random;
 use userland::sys::Result;
 use userland::sys::mem;

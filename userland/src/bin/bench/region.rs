@@ -1,5 +1,6 @@
 //! The memory that is measured: where it lies and what it must hold.
-use userland::sys::mem::{self, ANON, PAGE, RW, mmap, munmap};
+use userland::measuring::{self, wrong};
+use userland::sys::mem::{self, PAGE, RW, munmap};
 use userland::sys::{Errno, Result};
 
 /// A PMD's worth of memory: the largest folio.
@@ -169,20 +170,7 @@ impl Drop for Region {
 pub fn reserve(pages: usize, prot: i32) -> Result<usize> {
     let len = pages * PAGE;
     let multiple = len.next_power_of_two().clamp(HUGE, 1 << 30);
-    let flags = ANON | libc::MAP_NORESERVE;
-    let all = mmap(0, len + multiple, prot, flags, -1, 0)?;
-    let at = all.next_multiple_of(multiple);
-    if at > all {
-        munmap(all, at - all)?;
-    }
-    munmap(at + len, all + multiple - at)?;
-    Ok(at)
-}
-
-/// Says what is wrong, as an error.
-pub fn wrong(what: &str) -> Errno {
-    eprintln!("bench: {what}");
-    Errno(libc::EIO)
+    measuring::reserve(len, multiple, prot)
 }
 
 /// The colour of the page at this address: neighbours differ.

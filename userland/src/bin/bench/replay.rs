@@ -2,8 +2,8 @@
 //! in the order in which it did. The trace is of `rustc -O` at the library regex-lite, made by
 //! `cargo run -p userland --example record -- FILE rustc -O ...`.
 use crate::meter::{Meter, Sample};
-use crate::region::wrong;
 use std::collections::BTreeMap;
+use userland::measuring::wrong;
 use userland::sys::Result;
 use userland::sys::mem::{self, ANON, PAGE};
 use userland::trace::{self, Pages, Step};

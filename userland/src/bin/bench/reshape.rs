@@ -1,7 +1,8 @@
 //! Rights of a whole region, and its folios made large.
 use crate::meter::{Meter, Sample};
 use crate::ops::populated;
-use crate::region::{HUGE, Region, wrong};
+use crate::region::{HUGE, Region};
+use userland::measuring::wrong;
 use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::{Errno, Result, call};
 

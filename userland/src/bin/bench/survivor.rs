@@ -2,10 +2,9 @@
 //! pays for a write to each page. No other process has the pages any more, so nothing needs to be
 //! copied.
 use crate::meter::{Meter, Sample};
-use crate::ops::clone;
-use crate::region::{Region, wrong};
-use userland::sys::proc::{self, Status};
-use userland::sys::{Result, file};
+use crate::region::Region;
+use userland::measuring::{Child, Line};
+use userland::sys::Result;
 
 /// 4 MiB.
 const PAGES: usize = 1024;
@@ -25,17 +24,27 @@ fn among(meter: &mut Meter, left: usize) -> Result<Sample> {
     region.touch()?;
     let mut children = Vec::new();
     for number in 1..=CHILDREN {
-        children.push(Child::start(meter, &region, number == left)?);
+        let survives = number == left;
+        let child = Child::start(|line| live(meter, &region, line, survives))?;
+        children.push((number, child));
     }
-    let (survivor, others): (Vec<_>, Vec<_>) = children.into_iter().partition(|c| c.survives);
-    others.into_iter().try_for_each(|child| child.end())?;
-    match survivor.into_iter().next() {
-        None => write(meter, &region),
-        Some(child) => {
-            drop(region);
-            child.write(meter)
+    let mut survivor = None;
+    for (number, child) in children {
+        if number == left {
+            survivor = Some(child);
+            continue;
         }
+        child.line.say()?;
+        child.end()?;
     }
+    let Some(child) = survivor else {
+        return write(meter, &region);
+    };
+    drop(region);
+    child.line.say()?;
+    let sample = meter.hear(child.line.from, PAGES)?;
+    child.end()?;
+    Ok(sample)
 }
 
 /// Writes to each page, in a process that has settled.
@@ -46,66 +55,12 @@ fn write(meter: &mut Meter, region: &Region) -> Result<Sample> {
     Ok(sample)
 }
 
-struct Child {
-    pid: i32,
-    survives: bool,
-    /// The pipes of its turns and its answers.
-    go: (i32, i32),
-    tell: (i32, i32),
-}
-
-impl Child {
-    fn start(meter: &mut Meter, region: &Region, survives: bool) -> Result<Child> {
-        let (go, tell) = (file::pipe(0)?, file::pipe(0)?);
-        let pid = clone()?;
-        let child = Child {
-            pid,
-            survives,
-            go,
-            tell,
-        };
-        if pid == 0 {
-            let done = child.live(meter, region).is_ok();
-            proc::exit_now(if done { 0 } else { 1 });
-        }
-        Ok(child)
+/// The life of a child, which begins with its turn.
+fn live(meter: &mut Meter, region: &Region, line: Line, survives: bool) -> Result<()> {
+    line.hear()?;
+    region.check_touched()?;
+    if survives {
+        write(meter, region)?.tell(line.to)?;
     }
-
-    /// The child's life.
-    fn live(&self, meter: &mut Meter, region: &Region) -> Result<()> {
-        file::read(self.go.0, &mut [0])?;
-        region.check_touched()?;
-        if self.survives {
-            let sample = write(meter, region)?;
-            sample.tell(self.tell.1)?;
-        }
-        Ok(())
-    }
-
-    fn end(self) -> Result<()> {
-        file::write(self.go.1, &[0])?;
-        match proc::wait_for(self.pid)? {
-            Status::Exited(0) => Ok(()),
-            other => Err(wrong(&format!("a child ended with {other:?}"))),
-        }
-    }
-
-    /// Lets it write and hears what that cost: the time, and each of the counters.
-    fn write(self, meter: &Meter) -> Result<Sample> {
-        file::write(self.go.1, &[0])?;
-        let sample = meter.hear(self.tell.0, PAGES)?;
-        match proc::wait_for(self.pid)? {
-            Status::Exited(0) => Ok(sample),
-            other => Err(wrong(&format!("a child ended with {other:?}"))),
-        }
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        for fd in [self.go.0, self.go.1, self.tell.0, self.tell.1] {
-            // Closing a pipe cannot fail in a way that matters here.
-            let _ = file::close(fd);
-        }
-    }
+    Ok(())
 }

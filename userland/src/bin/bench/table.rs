@@ -2,6 +2,7 @@
 use crate::meter::{Meter, Sample};
 use crate::ops::{self, DOT, FILL, OF_2M, OF_64K};
 use crate::{beside, children, copies, reach, replay, reshape, survivor, vmas};
+use Run::{Once, Several};
 use userland::counters::on_quire;
 use userland::measuring::SIZES;
 use userland::sys::Result;
@@ -31,177 +32,219 @@ pub struct Op {
     /// Why this kernel does not have it.
     pub absent: fn() -> Option<String>,
     /// Does it once.
-    pub run: fn(&mut Meter) -> Result<Vec<Sample>>,
+    pub run: Run,
+}
+
+/// How an operation is done.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// For one sample.
+    Once(fn(&mut Meter) -> Result<Sample>),
+    /// For a sample of each of its variants.
+    Several(fn(&mut Meter) -> Result<Vec<Sample>>),
+}
+
+impl Op {
+    /// Does it once: its samples.
+    pub fn run(&self, meter: &mut Meter) -> Result<Vec<Sample>> {
+        match self.run {
+            Once(run) => Ok(vec![run(meter)?]),
+            Several(run) => run(meter),
+        }
+    }
 }
 
 /// All of them, in the order in which they run.
 pub const OPS: [Op; 32] = [
-    op("fault", "the first write to each page", |m| {
-        one(ops::fault(m, m.pages))
-    }),
-    op("remap", "mprotect of one page of each 2 MiB", |m| {
-        one(ops::remap(m))
-    }),
-    op("munmap", "munmap of the region", |m| one(ops::unmap(m))).mapped(),
-    op("fork", "the fork call in the parent", |m| {
-        one(ops::fork(m, m.pages))
-    })
+    op(
+        "fault",
+        "the first write to each page",
+        Once(|m| ops::fault(m, m.pages)),
+    ),
+    op(
+        "remap",
+        "mprotect of one page of each 2 MiB",
+        Once(ops::remap),
+    ),
+    op("munmap", "munmap of the region", Once(ops::unmap)).mapped(),
+    op(
+        "fork",
+        "the fork call in the parent",
+        Once(|m| ops::fork(m, m.pages)),
+    )
     .mapped(),
-    op("cow", "memset while a child lives", |m| {
-        one(ops::cow(m, FILL))
-    })
+    op(
+        "cow",
+        "memset while a child lives",
+        Once(|m| ops::cow(m, FILL)),
+    )
     .mapped(),
     op(
         "cow-byte",
         "one byte of each page while a child lives",
-        |m| one(ops::cow(m, DOT)),
+        Once(|m| ops::cow(m, DOT)),
     )
     .mapped(),
-    op("reuse", "memset after the child has ended", |m| {
-        one(ops::reuse(m, FILL))
-    })
+    op(
+        "reuse",
+        "memset after the child has ended",
+        Once(|m| ops::reuse(m, FILL)),
+    )
     .mapped(),
     op(
         "reuse-byte",
         "one byte of each page after the child has ended",
-        |m| one(ops::reuse(m, DOT)),
+        Once(|m| ops::reuse(m, DOT)),
     )
     .mapped(),
-    op("dontneed", "MADV_DONTNEED page by page", |m| {
-        one(ops::dontneed(m))
-    })
+    op(
+        "dontneed",
+        "MADV_DONTNEED page by page",
+        Once(ops::dontneed),
+    )
     .mapped(),
-    op("mremap", "one mremap of the region", |m| {
-        one(ops::mremap(m))
-    })
-    .mapped(),
-    op("protect", "mprotect of the region to read-only", |m| {
-        one(reshape::protect(m))
-    })
+    op("mremap", "one mremap of the region", Once(ops::mremap)).mapped(),
+    op(
+        "protect",
+        "mprotect of the region to read-only",
+        Once(reshape::protect),
+    )
     .mapped(),
     op(
         "unprotect",
         "mprotect of the region back to writable",
-        |m| one(reshape::unprotect(m)),
+        Once(reshape::unprotect),
     )
     .mapped(),
-    op("collapse", "MADV_COLLAPSE of each 2 MiB", |m| {
-        one(reshape::collapse(m))
-    })
+    op(
+        "collapse",
+        "MADV_COLLAPSE of each 2 MiB",
+        Once(reshape::collapse),
+    )
     .at(&BELOW_HUGE)
     .unless(reshape::no_collapse),
     op(
         "exit",
         "the end of a child with memory of its own until it is reaped, beyond exit-bare",
-        |m| one(children::exit(m)),
+        Once(children::exit),
     )
     .mapped(),
     op(
         "exit-bare",
         "the end of a child without memory of its own until it is reaped",
-        |m| one(children::exit_bare(m)),
+        Once(children::exit_bare),
     )
     .at(&[4]),
     op(
         "fork-exec",
         "fork, execve of a program that does nothing, its end",
-        |m| one(children::fork_exec(m)),
+        Once(children::fork_exec),
     )
     .mapped()
     .unless(children::no_program),
-    op("reach", "reads at random over 64 MiB, for each", |m| {
-        one(reach::run(m, m.pages))
-    }),
+    op(
+        "reach",
+        "reads at random over 64 MiB, for each",
+        Once(|m| reach::run(m, m.pages)),
+    ),
     op(
         "replay",
         "the calls and first writes of a compiler's allocator, for each page written",
-        |m| one(replay::run(m)),
+        Once(replay::run),
     ),
     op(
         "vmas",
         "the first write to a page among 1 to 60,000 VMAs",
-        vmas::run,
+        Several(vmas::run),
     )
     .at(&[4]),
-    op("updates", "updates of the account by a fork", |m| {
-        one(ops::updates(m))
-    })
+    op(
+        "updates",
+        "updates of the account by a fork",
+        Once(ops::updates),
+    )
     .unless(|| (!on_quire()).then(|| "this kernel has no account".to_owned())),
     op(
         "survivor",
         "one byte of each page by the last of four processes that had them",
-        survivor::run,
+        Several(survivor::run),
     ),
     op(
         "child-byte",
         "the whole life of a child that writes to each page",
-        |m| one(ops::child_writes(m)),
+        Once(ops::child_writes),
     )
     .mapped()
     .on_request(),
     op(
         "cow-64k",
         "one byte of each 64 kB while a child lives, for each page written",
-        |m| one(ops::cow(m, OF_64K)),
+        Once(|m| ops::cow(m, OF_64K)),
     )
     .mapped(),
     op(
         "cow-2m",
         "one byte of each 2 MiB while a child lives, for each page written",
-        |m| one(ops::cow(m, OF_2M)),
+        Once(|m| ops::cow(m, OF_2M)),
     )
     .mapped(),
-    op("fork1g", "the fork call in the parent, of 1 GiB", |m| {
-        one(ops::fork(m, MANY))
-    })
+    op(
+        "fork1g",
+        "the fork call in the parent, of 1 GiB",
+        Once(|m| ops::fork(m, MANY)),
+    )
     .mapped()
     .large(),
-    op("touch1g", "the first write to each page of 1 GiB", |m| {
-        one(ops::fault(m, MANY))
-    })
+    op(
+        "touch1g",
+        "the first write to each page of 1 GiB",
+        Once(|m| ops::fault(m, MANY)),
+    )
     .large(),
-    op("reach1g", "reads at random over 1 GiB, for each", |m| {
-        one(reach::run(m, MANY))
-    })
+    op(
+        "reach1g",
+        "reads at random over 1 GiB, for each",
+        Once(|m| reach::run(m, MANY)),
+    )
     .at(&[4, 64, 2048])
     .large(),
     op(
         "beside",
         "first writes of a thread on each CPU, in 2 MiB each of one area",
-        beside::run,
+        Several(beside::run),
     )
     .crew(),
     op(
         "cow-seq",
         "copies by a process on each CPU of one inherited region, in order",
-        |m| one(copies::run(m, copies::SEQUENTIAL)),
+        Once(|m| copies::run(m, copies::SEQUENTIAL)),
     )
     .mapped()
     .crew(),
     op(
         "cow-rand",
         "copies by a process on each CPU of one inherited region, at random",
-        |m| one(copies::run(m, copies::RANDOM)),
+        Once(|m| copies::run(m, copies::RANDOM)),
     )
     .mapped()
     .crew(),
-    op("maps", "reading maps, for each VMA", |m| {
-        one(vmas::shown(m, "/proc/self/maps"))
-    })
+    op(
+        "maps",
+        "reading maps, for each VMA",
+        Once(|m| vmas::shown(m, "/proc/self/maps")),
+    )
     .at(&[4])
     .on_request(),
-    op("smaps", "reading smaps, for each VMA", |m| {
-        one(vmas::shown(m, "/proc/self/smaps"))
-    })
+    op(
+        "smaps",
+        "reading smaps, for each VMA",
+        Once(|m| vmas::shown(m, "/proc/self/smaps")),
+    )
     .at(&[4])
     .on_request(),
 ];
 
-const fn op(
-    name: &'static str,
-    about: &'static str,
-    run: fn(&mut Meter) -> Result<Vec<Sample>>,
-) -> Op {
+const fn op(name: &'static str, about: &'static str, run: Run) -> Op {
     Op {
         name,
         about,
@@ -246,8 +289,4 @@ impl Op {
     const fn unless(self, absent: fn() -> Option<String>) -> Op {
         Op { absent, ..self }
     }
-}
-
-fn one(sample: Result<Sample>) -> Result<Vec<Sample>> {
-    Ok(vec![sample?])
 }

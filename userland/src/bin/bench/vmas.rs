@@ -1,6 +1,7 @@
 //! What a fault costs among few and among many VMAs.
 use crate::meter::{Meter, Sample};
-use crate::region::{Region, wrong};
+use crate::region::Region;
+use userland::measuring::wrong;
 use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::{Result, file};
 

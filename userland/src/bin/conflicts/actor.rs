@@ -61,7 +61,7 @@ impl Actor<'_> {
     /// Does the operation elsewhere, and what is between the marks as it will be.
     fn rehearse(&self) -> Result<()> {
         if self.op() == Op::Exit {
-            return proc::wait_for(site::child(|| ())?).map(drop);
+            return proc::wait_for(proc::child(|| Ok(()))?).map(drop);
         }
         let site = Site::one()?;
         let held = site::prepare(&[(self.op(), site)])?;

@@ -87,7 +87,7 @@ fn wait_for_thread(board: Board, which: usize) -> Result<()> {
 fn in_two_spaces(cell: Cell, board: Board, marks: &Marks) -> Result<()> {
     let mut pids = [0; 2];
     for (which, pid) in pids.iter_mut().enumerate() {
-        *pid = site::child(|| {
+        *pid = proc::child(|| {
             let status = in_own_space(which, cell, board, marks);
             proc::exit_now(status.map_or_else(|error| error.0, |()| 0))
         })?;

@@ -1,9 +1,9 @@
-//! `conflicts [--list] [--op A,B] [--place P,Q]`: pairs of operations on memory, done one after the
+//! `conflicts [--op A,B] [--place P,Q]`: pairs of operations on memory, done one after the
 //! other on two CPUs from one state, each between two marks, for the program behind `./run.sh
 //! conflicts`, which sees by a plugin for QEMU which cache lines each of them touches.
 //!
-//! `--op` with several names chooses their pairs, with one name all pairs that have it; `--list`
-//! prints the cells. A line of JSON for each cell says that both did what they are for, or why the
+//! `--op` with several names chooses their pairs, with one name all pairs that have it.
+//! A line of JSON for each cell says that both did what they are for, or why the
 //! pair is none; the marks are named `FIRST SECOND PLACE 0` and `1`. Three CPUs are needed: on the
 //! third is who tells the others when.
 mod actor;
@@ -19,46 +19,30 @@ use plan::{Cell, Place};
 use std::process::exit;
 use userland::controls::Controls;
 use userland::marks::Marks;
+use userland::measuring;
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, Result, cpus};
 
 /// The size of folios that two operations share, in kB.
 const FOLIO_KB: usize = 64;
 
-fn usage(why: &str) -> ! {
-    eprintln!("conflicts: {why}\nusage: conflicts [--list] [--op A,B] [--place P,Q]");
-    exit(2);
-}
-
 /// The things of these names, separated by commas.
-fn named<T>(kind: &str, words: Option<String>, named: fn(&str) -> Option<T>) -> Vec<T> {
-    let words = words.unwrap_or_else(|| usage(&format!("{kind} needs names")));
-    let one = |word: &str| named(word).unwrap_or_else(|| usage(&format!("no {kind} {word}")));
+fn named<T: Copy>(words: &str, all: &[(T, &str)]) -> Option<Vec<T>> {
+    let one = |word| Some(all.iter().find(|(_, name)| *name == word)?.0);
     words.split(',').map(one).collect()
 }
 
 fn main() {
-    let (mut ops, mut places, mut list) = (Vec::new(), Vec::new(), false);
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--list" => list = true,
-            "--op" => ops = named("--op", words.next(), Op::named),
-            "--place" => places = named("--place", words.next(), Place::named),
-            other => usage(&format!("no option {other}")),
+    let (mut ops, mut places) = (Vec::new(), Vec::new());
+    measuring::options("conflicts [--op A,B] [--place P,Q]", |option, value| {
+        match option {
+            "--op" => ops = named(value, &Op::ALL)?,
+            "--place" => places = named(value, &Place::ALL)?,
+            _ => return None,
         }
-    }
+        Some(())
+    });
     let cells = Cell::all(&ops, &places);
-    if list {
-        for cell in &cells {
-            let [first, second] = cell.ops.map(Op::name);
-            let why = cell
-                .why_not()
-                .map_or(String::new(), |why| format!(": {why}"));
-            println!("{first} {second} {}{why}", cell.place.name());
-        }
-        return;
-    }
     if let Err(error) = run(&cells) {
         eprintln!("conflicts: {error}");
         exit(1);
@@ -67,24 +51,18 @@ fn main() {
 
 fn run(cells: &[Cell]) -> Result<()> {
     if !cpus::allowed(0)?.starts_with(&[0, 1, actor::ASIDE]) {
-        usage("it needs CPUs 0, 1 and 2");
+        return Err(measuring::wrong("it needs CPUs 0, 1 and 2"));
     }
     cpus::bind(0, &[actor::ASIDE])?;
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let release = read("/proc/sys/kernel/osrelease");
-    let count = cells.len();
-    println!(
-        "{{\"begin\":true,\"release\":\"{}\",\"cells\":{count}}}",
-        release.trim()
-    );
+    let (release, count) = (measuring::release(), cells.len());
+    println!("{{\"begin\":true,\"release\":\"{release}\",\"cells\":{count}}}");
     let controls = Controls::take();
     let (board, marks) = (Board::new()?, Marks::map()?);
     let (mut failed, mut size) = (0, 0);
     for cell in cells {
-        let wanted = if cell.place == Place::Folio {
-            FOLIO_KB
-        } else {
-            4
+        let wanted = match cell.place {
+            Place::Folio => FOLIO_KB,
+            _ => 4,
         };
         if wanted != size && controls.only(wanted)? {
             size = wanted;
@@ -110,7 +88,7 @@ fn run(cells: &[Cell]) -> Result<()> {
 /// Plays a cell in a process of its own; why it did not work, if so.
 fn play(cell: &Cell, board: Board, marks: &Marks) -> std::result::Result<(), String> {
     board.clear();
-    let pid = site::child(|| {
+    let pid = proc::child(|| {
         let how = conduct::play(*cell, board, marks);
         proc::exit_now(how.map_or_else(|error| error.0, |()| 0))
     });

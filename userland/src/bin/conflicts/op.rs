@@ -54,49 +54,28 @@ pub enum Before {
 }
 
 impl Op {
-    /// All.
-    pub const ALL: [Op; 15] = [
-        Op::Read,
-        Op::Write,
-        Op::Cow,
-        Op::Reuse,
-        Op::Futex,
-        Op::Getpid,
-        Op::Populate,
-        Op::Protect,
-        Op::Mmap,
-        Op::Brk,
-        Op::Fork,
-        Op::Dontneed,
-        Op::Mremap,
-        Op::Munmap,
-        Op::Exit,
+    /// All, with their names in arguments and results.
+    pub const ALL: [(Op, &str); 15] = [
+        (Op::Read, "read"),
+        (Op::Write, "write"),
+        (Op::Cow, "cow"),
+        (Op::Reuse, "reuse"),
+        (Op::Futex, "futex"),
+        (Op::Getpid, "getpid"),
+        (Op::Populate, "populate"),
+        (Op::Protect, "mprotect"),
+        (Op::Mmap, "mmap"),
+        (Op::Brk, "brk"),
+        (Op::Fork, "fork"),
+        (Op::Dontneed, "dontneed"),
+        (Op::Mremap, "mremap"),
+        (Op::Munmap, "munmap"),
+        (Op::Exit, "exit"),
     ];
 
     /// As in arguments and results.
     pub const fn name(self) -> &'static str {
-        match self {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Cow => "cow",
-            Op::Reuse => "reuse",
-            Op::Futex => "futex",
-            Op::Getpid => "getpid",
-            Op::Populate => "populate",
-            Op::Protect => "mprotect",
-            Op::Mmap => "mmap",
-            Op::Brk => "brk",
-            Op::Fork => "fork",
-            Op::Dontneed => "dontneed",
-            Op::Mremap => "mremap",
-            Op::Munmap => "munmap",
-            Op::Exit => "exit",
-        }
-    }
-
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Op> {
-        Op::ALL.into_iter().find(|op| op.name() == name)
+        Op::ALL[self as usize].1
     }
 
     /// What must be at its page before; none when it has no page.

@@ -17,29 +17,18 @@ pub enum Place {
 }
 
 impl Place {
-    /// All.
-    pub const ALL: [Place; 5] = [
-        Place::OtherTable,
-        Place::OtherArea,
-        Place::OtherSpace,
-        Place::Folio,
-        Place::Page,
+    /// All, with their names in arguments and results.
+    pub const ALL: [(Place, &str); 5] = [
+        (Place::OtherTable, "other-2m"),
+        (Place::OtherArea, "other-area"),
+        (Place::OtherSpace, "other-space"),
+        (Place::Folio, "folio"),
+        (Place::Page, "page"),
     ];
 
     /// As in arguments and results.
     pub const fn name(self) -> &'static str {
-        match self {
-            Place::OtherTable => "other-2m",
-            Place::OtherArea => "other-area",
-            Place::OtherSpace => "other-space",
-            Place::Folio => "folio",
-            Place::Page => "page",
-        }
-    }
-
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Place> {
-        Place::ALL.into_iter().find(|place| place.name() == name)
+        Place::ALL[self as usize].1
     }
 }
 
@@ -60,18 +49,18 @@ impl Cell {
             [one] => pair.contains(one),
             ops => pair.iter().all(|op| ops.contains(op)),
         };
+        let all = Op::ALL.map(|(op, _)| op);
         let of_first = |first: Op| {
-            let seconds = Op::ALL.into_iter().filter(move |second| *second >= first);
+            let seconds = all.into_iter().filter(move |second| *second >= first);
             seconds.map(move |second| [first, second])
         };
-        let pairs: Vec<_> = Op::ALL
-            .into_iter()
-            .flat_map(of_first)
-            .filter(wanted)
-            .collect();
+        let pairs: Vec<_> = all.into_iter().flat_map(of_first).filter(wanted).collect();
         let chosen = |place: &Place| places.is_empty() || places.contains(place);
         let of_place = |place: Place| pairs.iter().map(move |ops| Cell { ops: *ops, place });
-        let places = Place::ALL.into_iter().filter(chosen);
+        let places = Place::ALL
+            .into_iter()
+            .map(|(place, _)| place)
+            .filter(chosen);
         places.flat_map(of_place).collect()
     }
 

@@ -3,7 +3,7 @@ use crate::op::{Before, Op};
 use crate::plan::Place;
 use userland::sys::Result;
 use userland::sys::mem::{self, PAGE, RW};
-use userland::sys::proc::{self, Fork};
+use userland::sys::proc;
 
 /// What pages hold before, in their first words.
 pub const VALUE: u64 = 0x5175_6972_6521_6f6b;
@@ -137,7 +137,7 @@ pub fn prepare(all: &[(Op, Site)]) -> Result<Holder> {
     fill(Before::Present);
     let mut holder = Holder(None);
     if fill(Before::Shared) {
-        holder.0 = Some(child(|| {
+        holder.0 = Some(proc::child(|| {
             loop {
                 let _ = userland::sys::call(libc::SYS_ppoll, [0; 6]);
             }
@@ -145,20 +145,12 @@ pub fn prepare(all: &[(Op, Site)]) -> Result<Holder> {
     }
     if fill(Before::Alone) {
         // It has page tables of its own, where a fork shares them: what is reused is a page.
-        let own_tables = || all.iter().for_each(|(_, site)| site.settle(Op::Write));
-        proc::wait_for(child(own_tables)?)?;
+        let own_tables = || {
+            all.iter().for_each(|(_, site)| site.settle(Op::Write));
+            Ok(())
+        };
+        proc::wait_for(proc::child(own_tables)?)?;
     }
     all.iter().for_each(|(op, site)| site.settle(*op));
     Ok(holder)
-}
-
-/// A child that does this, and ends.
-pub fn child(act: impl FnOnce()) -> Result<i32> {
-    match proc::fork()? {
-        Fork::Child => {
-            act();
-            proc::exit_now(0)
-        }
-        Fork::Parent(pid) => Ok(pid),
-    }
 }

@@ -3,8 +3,9 @@
 //! instructions; then `--check` compares with the budgets and fails above them.
 mod areas;
 
+use userland::measuring::{Child, Line};
 use userland::sys::mem::{PAGE, RW, mmap, store};
-use userland::sys::{Errno, Result, call, call_bare, file, proc, time};
+use userland::sys::{Errno, Result, call, call_bare, proc, time};
 
 /// getpid there and back.
 const GETPID: u64 = 150;
@@ -15,68 +16,40 @@ const FORK: u64 = 60_000;
 /// A page that a fork makes one of the two copy: a trap and 512 words.
 const PAGE_COPY: u64 = 2_000;
 
-/// The least of a few runs, of `rounds` each, per round: an interrupt of the timer falls into some,
-/// not into all.
-fn least(rounds: u64, mut round: impl FnMut() -> Result<()>) -> Result<u64> {
+/// The least of a few runs: an interrupt of the timer falls into some, not into all.
+fn fastest(mut run: impl FnMut() -> Result<()>) -> Result<u64> {
     let mut best = u64::MAX;
     for _ in 0..5 {
         let start = time::now();
-        for _ in 0..rounds {
-            round()?;
-        }
-        best = best.min((time::now() - start) / rounds);
+        run()?;
+        best = best.min(time::now() - start);
     }
     Ok(best)
 }
 
-fn getpid() -> u64 {
+/// The same, of so many rounds, per round.
+fn least(rounds: u64, mut round: impl FnMut() -> Result<()>) -> Result<u64> {
+    Ok(fastest(|| (0..rounds).try_for_each(|_| round()))? / rounds)
+}
+
+fn getpid() -> Result<u64> {
     const ROUNDS: u64 = 1000;
-    let timed = |act: &dyn Fn()| {
-        (0..5)
-            .map(|_| {
-                let start = time::now();
-                act();
-                time::now() - start
-            })
-            .min()
-            .unwrap_or(0)
-    };
-    let empty = timed(&|| {
-        for n in 0..ROUNDS as usize {
-            std::hint::black_box(n);
-        }
-    });
-    let full = timed(&|| {
-        for n in 0..ROUNDS as usize {
-            std::hint::black_box(n);
-            call_bare(libc::SYS_getpid as usize, [0; 6]);
-        }
-    });
-    full.saturating_sub(empty) / ROUNDS
+    let rounds = || (0..ROUNDS as usize).map(std::hint::black_box);
+    let empty = fastest(|| {
+        rounds().for_each(drop);
+        Ok(())
+    })?;
+    let full = fastest(|| {
+        rounds().for_each(|_| _ = call_bare(libc::SYS_getpid as usize, [0; 6]));
+        Ok(())
+    })?;
+    Ok(full.saturating_sub(empty) / ROUNDS)
 }
 
 fn pipe_round_trip() -> Result<u64> {
-    let (there_read, there_write) = file::pipe(0)?;
-    let (back_read, back_write) = file::pipe(0)?;
-    let pid = match proc::fork()? {
-        proc::Fork::Child => {
-            let _ = (file::close(there_write), file::close(back_read));
-            let mut byte = [0u8; 1];
-            while file::read(there_read, &mut byte) == Ok(1) {
-                let _ = file::write(back_write, &byte);
-            }
-            proc::exit_now(0)
-        }
-        proc::Fork::Parent(pid) => pid,
-    };
-    let _ = (file::close(there_read), file::close(back_write));
-    let mut byte = [7u8; 1];
-    let cost = least(200, || {
-        file::write(there_write, &byte)?;
-        file::read(back_read, &mut byte).map(|_| ())
-    })?;
-    let _ = (file::close(there_write), file::close(back_read));
-    proc::wait_for(pid)?;
+    let child = Child::start(Line::echo)?;
+    let cost = least(200, || child.line.round_trip())?;
+    child.end()?;
     Ok(cost)
 }
 
@@ -128,7 +101,7 @@ fn run(check: bool) -> Result<i32> {
         0,
     )?;
     (0..8).for_each(|n| store(at + n * PAGE, 1));
-    let mut good = print("getpid", getpid(), unit, GETPID, "");
+    let mut good = print("getpid", getpid()?, unit, GETPID, "");
     good &= print("pipe_round_trip", pipe_round_trip()?, unit, PIPE, "");
     let (cost, pages) = fork_exit_wait()?;
     let note = format!(" = {FORK} + {pages} pages x {PAGE_COPY}");

@@ -14,24 +14,16 @@ use owners::{Owners, SIZES};
 use runs::runs;
 use state::{State, states};
 use std::process::exit;
-use userland::sys::{Errno, Result};
-use userland::{counters, sys};
-
-/// MemFree, in frames.
-fn mem_free() -> Result<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let field = text.lines().find_map(|line| line.strip_prefix("MemFree:"));
-    let kb = field.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok());
-    Ok(kb.ok_or(Errno(libc::EIO))? / 4)
-}
+use userland::counters::{self, Missing};
+use userland::measuring::release;
+use userland::sys::{self, Result};
 
 fn print() -> Result<()> {
     let owners = Owners::make()?;
     let flags = words::all("/proc/kpageflags")?;
     let mapped = owners.mapped()?;
-    let free = mem_free()?;
+    let free = counters::figure("/proc/meminfo", "MemFree").map_err(Missing::say)? / 4;
     owners.end()?;
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let kernel = match counters::on_quire() {
         true => "quire",
         false => "linux",
@@ -39,7 +31,7 @@ fn print() -> Result<()> {
     println!(
         "{{\"begin\":\"frames\",\"kernel\":\"{kernel}\",\"version\":\"{}\",\"arch\":\"{}\",\
          \"sizes_kb\":{SIZES:?}}}",
-        release.trim(),
+        release(),
         std::env::consts::ARCH
     );
     let states = states(&flags, &mapped);

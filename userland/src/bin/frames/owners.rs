@@ -3,8 +3,8 @@ use crate::words;
 use std::collections::BTreeSet;
 use std::fs::File;
 use userland::controls::Controls;
-use userland::sys::mem::{self, ANON, PAGE, RW, mmap};
-use userland::sys::proc::{self, Fork, Status};
+use userland::measuring::{Child, Line, reserve};
+use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::{Errno, Result, file};
 
 /// Folio sizes in kB.
@@ -15,6 +15,9 @@ const OWN: usize = 4 << 20;
 const TURN: usize = 256 << 10;
 /// The second one gives back all but one page of each four in so much of each size.
 const GIVEN_BACK: usize = OWN / 4;
+
+/// The largest folio: memory begins at a multiple of it.
+const HUGE: usize = 2 << 20;
 
 /// pagemap: the page is there; its frame.
 const PRESENT: u64 = 1 << 63;
@@ -29,27 +32,7 @@ type Regions = Vec<(usize, [usize; 2])>;
 /// The first process, which is this one, and the second, its child.
 pub struct Owners {
     regions: Regions,
-    child: i32,
-    pipes: Pipes,
-}
-
-/// To the child, and from it.
-struct Pipes {
-    turn: (i32, i32),
-    done: (i32, i32),
-}
-
-impl Pipes {
-    fn say(end: i32) -> Result<()> {
-        file::write_all(end, b".")
-    }
-
-    fn hear(end: i32) -> Result<()> {
-        match file::read(end, &mut [0])? {
-            1 => Ok(()),
-            _ => Err(Errno(libc::EPIPE)),
-        }
-    }
+    child: Child,
 }
 
 impl Owners {
@@ -59,37 +42,22 @@ impl Owners {
         let mut regions = Regions::new();
         for kb in SIZES {
             if controls.only(kb)? {
-                let common = reserve(OWN / 2)?;
+                let common = reserve(OWN / 2, HUGE, RW)?;
                 mem::store_addresses(common, common + OWN / 2);
-                regions.push((kb, [common, reserve(OWN)?]));
+                regions.push((kb, [common, reserve(OWN, HUGE, RW)?]));
             }
         }
-        let pipes = Pipes {
-            turn: file::pipe(0)?,
-            done: file::pipe(0)?,
-        };
-        let child = match proc::fork()? {
-            Fork::Child => proc::exit_now(i32::from(second(&regions, &pipes).is_err())),
-            Fork::Parent(child) => child,
-        };
-        file::close(pipes.turn.0)?;
-        file::close(pipes.done.1)?;
+        let child = Child::start(|line| second(&regions, line))?;
         for &(kb, [_, own]) in &regions {
             controls.only(kb)?;
             for at in turns(own, kb) {
                 mem::store_addresses(at, at + TURN.max(kb << 10));
-                Pipes::say(pipes.turn.1)?;
-                Pipes::hear(pipes.done.0)?;
+                child.line.round_trip()?;
             }
         }
         // It gives back.
-        Pipes::say(pipes.turn.1)?;
-        Pipes::hear(pipes.done.0)?;
-        Ok(Owners {
-            regions,
-            child,
-            pipes,
-        })
+        child.line.round_trip()?;
+        Ok(Owners { regions, child })
     }
 
     /// The frames that both map.
@@ -110,43 +78,34 @@ impl Owners {
                 false => Ok(frames),
             }
         };
-        Ok([of("self".to_owned())?, of(self.child.to_string())?])
+        Ok([of("self".to_owned())?, of(self.child.pid.to_string())?])
     }
 
     /// Ends the child.
     pub fn end(self) -> Result<()> {
-        file::close(self.pipes.turn.1)?;
-        match proc::wait_for(self.child)? {
-            Status::Exited(0) => Ok(()),
-            status => {
-                eprintln!("frames: the second process ended with {status:?}");
-                Err(Errno(libc::ECHILD))
-            }
-        }
+        self.child.end()
     }
 }
 
 /// What the child does: the same in its turns, as far as the settings that the parent makes say.
-fn second(regions: &Regions, pipes: &Pipes) -> Result<()> {
-    file::close(pipes.turn.1)?;
-    file::close(pipes.done.0)?;
+fn second(regions: &Regions, line: Line) -> Result<()> {
     for &(kb, [_, own]) in regions {
         for at in turns(own, kb) {
-            Pipes::hear(pipes.turn.0)?;
+            line.hear()?;
             mem::store_addresses(at, at + TURN.max(kb << 10));
-            Pipes::say(pipes.done.1)?;
+            line.say()?;
         }
     }
-    Pipes::hear(pipes.turn.0)?;
+    line.hear()?;
     for &(_, [_, own]) in regions {
         let end = own + OWN;
         for at in (end - GIVEN_BACK..end).step_by(4 * PAGE) {
             mem::madvise(at + PAGE, 3 * PAGE, libc::MADV_DONTNEED)?;
         }
     }
-    Pipes::say(pipes.done.1)?;
+    line.say()?;
     // Until the parent has looked: then the pipe ends.
-    match file::read(pipes.turn.0, &mut [0])? {
+    match file::read(line.from, &mut [0])? {
         0 => Ok(()),
         _ => Err(Errno(libc::EPROTO)),
     }
@@ -155,11 +114,4 @@ fn second(regions: &Regions, pipes: &Pipes) -> Result<()> {
 /// Where the turns of a region begin.
 fn turns(own: usize, kb: usize) -> impl Iterator<Item = usize> {
     (own..own + OWN).step_by(TURN.max(kb << 10))
-}
-
-/// Address space at a multiple of the largest folio.
-fn reserve(len: usize) -> Result<usize> {
-    let huge = 2 << 20;
-    let at = mmap(0, len + huge, RW, ANON, -1, 0)?;
-    Ok(at.next_multiple_of(huge))
 }

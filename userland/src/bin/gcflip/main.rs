@@ -189,7 +189,7 @@ fn main() {
         }
     };
     let marks = || marked.then(Marks::map).transpose();
-    measuring::run("gcflip", time::counts_instructions(), || {
+    measuring::run(time::counts_instructions(), || {
         all(&sizes, marks()?.as_ref())
     });
 }

@@ -1,8 +1,7 @@
 //! Events that begin with a write to memory: one write to each folio.
-use crate::child::Child;
 use crate::memory::Memory;
 use crate::times::{Summary, Times};
-use crate::wrong;
+use userland::measuring::{Child, Line, wrong};
 use userland::sys::mem::{RW, store};
 use userland::sys::{Result, fault, file};
 
@@ -29,6 +28,13 @@ fn write_each(times: &mut Times, memory: &Memory, kb: usize) -> Result<()> {
     Ok(())
 }
 
+/// A child that has run and waits: it would do so in the middle of a sample.
+fn waiting() -> Result<Child> {
+    let child = Child::start(Line::echo)?;
+    child.line.round_trip()?;
+    Ok(child)
+}
+
 /// The first touch.
 pub fn first(samples: usize, kb: usize) -> Result<Summary> {
     in_rounds(samples, |times| {
@@ -41,7 +47,7 @@ pub fn first(samples: usize, kb: usize) -> Result<Summary> {
 pub fn copied(samples: usize, kb: usize) -> Result<Summary> {
     in_rounds(samples, |times| {
         let memory = Memory::filled(ROUND)?;
-        let child = Child::start()?;
+        let child = waiting()?;
         times.warm()?;
         write_each(times, &memory, kb)?;
         child.end()
@@ -52,7 +58,7 @@ pub fn copied(samples: usize, kb: usize) -> Result<Summary> {
 pub fn reused(samples: usize, kb: usize) -> Result<Summary> {
     in_rounds(samples, |times| {
         let memory = Memory::filled(ROUND)?;
-        Child::start()?.end()?;
+        waiting()?.end()?;
         times.warm()?;
         write_each(times, &memory, kb)
     })

@@ -23,7 +23,6 @@
 //! One JSON line for each, and all of them as a table at the end. Times are nanoseconds of the
 //! monotonic clock, which are guest instructions under QEMU's -icount: an interrupt that comes in
 //! between counts.
-mod child;
 mod faults;
 mod late;
 mod memory;
@@ -37,7 +36,7 @@ use report::{CLOCK, Row};
 use times::{Summary, Times};
 use userland::controls::Controls;
 use userland::measuring::{self, SIZES, list};
-use userland::sys::{Errno, Result, time};
+use userland::sys::{Result, time};
 
 /// How a kind of event is measured: so many samples, with folios of so many kB.
 type Measure = fn(usize, usize) -> Result<Summary>;
@@ -69,12 +68,6 @@ impl Plan {
     fn has(&self, event: &str) -> bool {
         self.events.iter().any(|name| name == event)
     }
-}
-
-/// Says what is wrong, as an error.
-fn wrong(what: &str) -> Errno {
-    eprintln!("latency: {what}");
-    Errno(libc::EIO)
 }
 
 /// What reading the clock takes.
@@ -150,7 +143,7 @@ fn plan() -> Plan {
 fn main() {
     let plan = plan();
     let mut rows = Vec::new();
-    measuring::run("latency", time::counts_instructions(), || {
+    measuring::run(time::counts_instructions(), || {
         run(&plan, &mut rows)?;
         Ok(rows.len())
     });

@@ -1,6 +1,7 @@
 //! The memory that events happen in.
+use userland::measuring::reserve;
 use userland::sys::Result;
-use userland::sys::mem::{self, ANON, PAGE, RW};
+use userland::sys::mem::{self, PAGE, RW};
 
 /// What one PMD entry maps: the largest folio.
 const HUGE: usize = 2 << 20;
@@ -16,13 +17,10 @@ impl Memory {
     /// So many MiB, an even number, of nothing yet.
     pub fn map(mib: usize) -> Result<Memory> {
         let len = mib << 20;
-        let all = mem::mmap(0, len + HUGE, RW, ANON, -1, 0)?;
-        let at = all.next_multiple_of(HUGE);
-        if at > all {
-            mem::munmap(all, at - all)?;
-        }
-        mem::munmap(at + len, all + HUGE - at)?;
-        Ok(Memory { at, len })
+        Ok(Memory {
+            at: reserve(len, HUGE, RW)?,
+            len,
+        })
     }
 
     /// The same with every page written.

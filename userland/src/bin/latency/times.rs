@@ -1,5 +1,5 @@
 //! How long one event takes, again and again.
-use crate::wrong;
+use userland::measuring::wrong;
 use userland::sys::proc::rusage;
 use userland::sys::{Result, time};
 

@@ -203,7 +203,7 @@ fn plan() -> Plan {
 fn main() {
     let plan = plan();
     let mut rows = Vec::new();
-    measuring::run("snapshot", time::counts_instructions(), || {
+    measuring::run(time::counts_instructions(), || {
         run(&plan, &mut rows)?;
         Ok(rows.len())
     });

@@ -3,7 +3,8 @@
 use crate::clock::Clock;
 use crate::store::{Store, WORDS};
 use crate::sum::Sum;
-use userland::sys::proc::{self, Fork, Status};
+use userland::measuring::ends_well;
+use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, file};
 
 /// What is written at once.
@@ -21,13 +22,6 @@ fn child(clock: &Clock, work: impl FnOnce() -> Result<()>) -> Result<(i32, u64)>
             }
             proc::exit_now(i32::from(done.is_err()))
         }
-    }
-}
-
-fn wait(pid: i32) -> Result<()> {
-    match proc::wait_for(pid)? {
-        Status::Exited(0) => Ok(()),
-        _ => Err(Errno(libc::EIO)),
     }
 }
 
@@ -93,7 +87,7 @@ impl Sink {
         let mut bytes = [0; 16];
         let n = fill(self.sum, &mut bytes)?;
         file::close(self.sum)?;
-        wait(self.pid)?;
+        ends_well(self.pid)?;
         if n == bytes.len() {
             Ok(Sum::from_bytes(bytes))
         } else {
@@ -128,7 +122,7 @@ impl Saver {
     /// Lets it end: what the fork call took.
     pub fn finish(self) -> Result<u64> {
         file::close(self.go)?;
-        wait(self.pid)?;
+        ends_well(self.pid)?;
         Ok(self.forked)
     }
 }

@@ -36,7 +36,7 @@ bitflags::bitflags! {
         const GROWSDOWN = 1 << 1;
         /// mlock: pages stay (they always do) and are counted against RLIMIT_MEMLOCK.
         const LOCKED = 1 << 2;
-        /// mseal: may not be unmapped, moved, replaced or protected in another way. ReadLocked LOCKED:
+        /// mseal: may not be unmapped, moved, replaced or protected in another way. Beside LOCKED:
         /// MADV_DONTNEED asks for both.
         const SEALED = 1 << 3;
         /// MADV_DONTFORK.

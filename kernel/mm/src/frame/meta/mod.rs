@@ -46,7 +46,7 @@ pub enum Kind {
     Anon = 4,
     /// A page of an object.
     Object = 5,
-    /// Free, and of a pool of huge pages ([`crate::hugetlb`]). ReadLocked the others that the allocator
+    /// Free, and of a pool of huge pages ([`crate::hugetlb`]). Beside the others that the allocator
     /// handed out: [`Kind::in_use`] is one comparison.
     Hugetlb = 6,
     /// Head of a free block that is in a CPU's list.

@@ -1,8 +1,8 @@
 //! System calls: from number and arguments to a result.
 //!
 //! The three ways in, by cost: [`quick`] answers calls that only read a number of the caller's;
-//! [`dispatch`] is one `match` per family, each a jump table; x86_64's numbers that newer machines
-//! do without come last, in `legacy`.
+//! [`dispatch`] is one `match` per family, each a jump table, of rows that say all that is known of
+//! a call; x86_64's numbers that newer machines do without come last, in `legacy`.
 
 mod capabilities;
 mod clock;
@@ -48,6 +48,7 @@ pub struct Call<'a> {
     pub user: &'a mut UserContext,
 }
 
+/// How the calls of all families are made.
 static CALLS: Calls = Calls::of(&[
     ROWS,
     files::ROWS,

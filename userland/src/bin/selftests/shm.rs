@@ -3,7 +3,7 @@ use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::fault;
 use userland::sys::mem::{PAGE, RW, load, mmap, mprotect, mremap, munmap, store};
 use userland::sys::proc::Status;
-use userland::sys::{Result, call, proc};
+use userland::sys::{Result, call, proc, time};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
@@ -143,10 +143,10 @@ fn gone(id: i32) -> Outcome {
     }
 }
 
-fn now() -> std::result::Result<u64, Stop> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map(|it| it.as_secs())
-        .map_err(|why| Stop::Fail(format!("{why}")))
+/// Seconds of the clock that segments are stamped with: Linux's moves with its tick, so that it may
+/// be in the second before that of CLOCK_REALTIME.
+fn now() -> Result<u64> {
+    Ok(time::clock(libc::CLOCK_REALTIME_COARSE)? / 1_000_000_000)
 }
 
 fn shm_keys() -> Outcome {

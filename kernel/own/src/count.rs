@@ -10,6 +10,12 @@ const FULL: u64 = 3 << 62;
 /// The references of a folio, in the schemes that keep them in a word of their own.
 pub(crate) struct Count<'a>(pub &'a AtomicU64);
 
+/// The references of a folio, in the first word of its head.
+#[inline]
+pub(crate) fn references(book: &impl Book) -> Count<'_> {
+    Count(book.words(0).lo())
+}
+
 impl Count<'_> {
     /// `n` more.
     #[inline]
@@ -62,7 +68,7 @@ impl Single {
     #[inline]
     fn count(book: &impl Book) -> Count<'_> {
         debug_assert_eq!(book.order(), Order(0));
-        Count(book.words(0).lo())
+        references(book)
     }
 }
 

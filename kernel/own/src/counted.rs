@@ -1,10 +1,10 @@
 //! Schemes that count references in a word of their own: what all of them do alike, and that a
 //! folio of order 0 has this count alone, are here once.
 
-use crate::count::Count;
+use crate::count::references;
 use crate::pages;
 use crate::sync::Ordering::Relaxed;
-use crate::{Account, Book, Meter, MmId, Order, Owner, Part, sums};
+use crate::{Account, Book, Meter, MmId, Order, Owner, Part, Single, sums};
 
 /// What a scheme keeps of the mappings of a folio of more than one page, beside the count of its
 /// references in the first word of the head.
@@ -42,12 +42,6 @@ pub trait Counted {
     fn split_leaf(&self, _: &impl Book) -> u32 {
         0
     }
-}
-
-/// The references of a folio.
-#[inline]
-pub(crate) fn references(book: &impl Book) -> Count<'_> {
-    Count(book.words(0).lo())
 }
 
 #[inline]
@@ -112,12 +106,11 @@ impl<C: Counted> Account for C {
     fn references(&self, book: &impl Book) -> u64 {
         references(book).get()
     }
-    /// One reference can only be the caller's own: of a single page owners are not distinguished.
     #[inline]
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         match is_large(book) {
             true => Counted::all_are(self, book, who, plain),
-            false => references(book).get().wrapping_sub(plain) == 1,
+            false => Single.all_are(book, who, plain),
         }
     }
     fn same_id(&self, book: &impl Book) -> Option<MmId> {

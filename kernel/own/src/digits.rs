@@ -45,7 +45,8 @@
 //! `writer=exclusive` updates without read-modify-writes while no other writer is there, `seq=add`
 //! finds that out by an add, not by a compare-exchange.
 
-use crate::counted::{Counted, references};
+use crate::count::references;
+use crate::counted::Counted;
 use crate::pages::{self, By, Part, Writer};
 use crate::seqcount::{Entry, Seqcount};
 use crate::sync::{AtomicU64, Ordering};

@@ -22,7 +22,8 @@
 //! mapping in the count of all, and a moment when the references were as many. 2^16 mappings of
 //! others between its looks would deceive it.
 
-use crate::counted::{Counted, references};
+use crate::count::references;
+use crate::counted::Counted;
 use crate::mutant::{self, Mutant};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Book, MmId, Owner, Part, sums};

@@ -7,7 +7,8 @@
 //! ```
 //! Order 0 has only a plain count.
 
-use crate::counted::{Counted, references};
+use crate::count::references;
+use crate::counted::Counted;
 use crate::mutant::{self, Mutant};
 use crate::pages::{self, By, Part, Writer};
 use crate::sync::{AtomicU64, Ordering};

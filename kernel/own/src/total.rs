@@ -8,7 +8,8 @@
 //! Order 0 has only a plain count. While ADDED is not set, all mappings are those of
 //! [`Account::begin`]: their number only falls, and a caller that maps the folio is that MM.
 
-use crate::counted::{Counted, references};
+use crate::count::references;
+use crate::counted::Counted;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Book, Owner, Part, sums};
 

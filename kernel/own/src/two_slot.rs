@@ -17,7 +17,8 @@
 //! References are counted before a mapping comes and dropped after it is gone, as in
 //! [`crate::Digits`].
 
-use crate::counted::{Counted, references};
+use crate::count::references;
+use crate::counted::Counted;
 use crate::sync::{self, AtomicU64, Ordering};
 use crate::{Book, MmId, Owner, Part, sums};
 

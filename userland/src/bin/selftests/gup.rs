@@ -105,16 +105,26 @@ fn counted(from: u64) -> Vec<u64> {
     (from..from + N as u64).collect()
 }
 
+/// What is written is seen by the pins; then they end, and the mapping.
+fn sees_writes(gup: &Gup, at: usize) -> Outcome {
+    write_again(at, 20)?;
+    check_eq!(gup.words(N)?, counted(20));
+    gup.ioctl(STOP, 0)?;
+    Ok(munmap(at, N * PAGE)?)
+}
+
+/// Whether memory is as [`written`] left it.
+fn is_as_written(at: usize) -> bool {
+    (0..N).all(|n| load(at + n * PAGE) == 10 + n as u64)
+}
+
 fn gup_pin_sees_writes() -> Outcome {
     let gup = Gup::open()?;
     for flags in [0, FAST, WRITE, WRITE | FAST] {
         let at = written()?;
         gup.start(at, N * PAGE, flags)?;
         check_eq!(gup.words(N)?, counted(10));
-        write_again(at, 20)?;
-        check_eq!(gup.words(N)?, counted(20));
-        gup.ioctl(STOP, 0)?;
-        munmap(at, N * PAGE)?;
+        sees_writes(&gup, at)?;
     }
     Ok(())
 }
@@ -126,16 +136,13 @@ fn gup_pin_over_fork() -> Outcome {
         let at = written()?;
         gup.start(at, N * PAGE, flags)?;
         let status = in_child(|| {
-            let same = (0..N).all(|n| load(at + n * PAGE) == 10 + n as u64);
+            let same = is_as_written(at);
             (0..N).for_each(|n| store(at + n * PAGE, 0));
             Ok(same as i32)
         })?;
         check_eq!(status, Status::Exited(1));
         check_eq!(gup.words(N)?, counted(10));
-        write_again(at, 20)?;
-        check_eq!(gup.words(N)?, counted(20));
-        gup.ioctl(STOP, 0)?;
-        munmap(at, N * PAGE)?;
+        sees_writes(&gup, at)?;
     }
     Ok(())
 }
@@ -148,7 +155,7 @@ fn gup_pin_of_what_a_child_has() -> Outcome {
         let pid = match proc::fork()? {
             Fork::Child => {
                 let _ = file::read(hear, &mut [0]);
-                let same = (0..N).all(|n| load(at + n * PAGE) == 10 + n as u64);
+                let same = is_as_written(at);
                 proc::exit_now(same as i32)
             }
             Fork::Parent(pid) => pid,

@@ -1,6 +1,7 @@
 //! What measures: operations on memory, on Quire and on Linux, in guest instructions, counters,
 //! cache lines and time; tables and plots of them.
 pub mod bench;
+mod columns;
 pub mod compare;
 pub mod compat;
 pub mod conflicts;

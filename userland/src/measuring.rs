@@ -4,7 +4,7 @@ use crate::controls::Controls;
 use crate::counters::on_quire;
 use crate::sys::mem::{self, ANON};
 use crate::sys::proc::{self, Status};
-use crate::sys::{Errno, Result, file, time};
+use crate::sys::{Errno, Result, file};
 use std::fs;
 use std::process::exit;
 use std::str::FromStr;
@@ -57,14 +57,6 @@ fn name() -> String {
 pub fn wrong(what: &str) -> Errno {
     eprintln!("{}: {what}", name());
     Errno(libc::EIO)
-}
-
-/// What times are measured in.
-pub fn unit() -> &'static str {
-    match time::counts_instructions() {
-        true => "guest instructions",
-        false => "nanoseconds",
-    }
 }
 
 /// What the kernel calls its version.

@@ -3,10 +3,6 @@ use crate::lines::objects;
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Display;
-
-/// What stands before how the machine ended, below its console.
-pub const ENDED: &str = "ended with ";
 
 /// Which cell: operation, folio size in kB, and the number of VMAs where that is the question (else
 /// 0).
@@ -63,23 +59,6 @@ pub struct Column {
     pub label: String,
     /// Its cells.
     pub cells: Cells,
-    /// The tables that programs beside the bench printed.
-    pub tables: Vec<String>,
-}
-
-impl Column {
-    /// A run of which nothing is known yet.
-    pub fn of(label: &str) -> Column {
-        Column {
-            label: label.to_owned(),
-            ..Column::default()
-        }
-    }
-}
-
-/// What stands in a column for a figure that may not be there.
-pub fn or_dash(figure: Option<impl Display>) -> String {
-    figure.map_or_else(|| "-".to_owned(), |figure| figure.to_string())
 }
 
 /// Reads a console; anything but whole JSON lines on it is skipped. A run that did not get to its
@@ -104,16 +83,6 @@ pub fn parse(console: &str) -> Result<Cells> {
         "lines of the bench are missing"
     );
     Ok(cells)
-}
-
-/// The table that the program of this console printed behind its last line, if it has one.
-pub fn table(console: &str) -> Option<String> {
-    let (_, rest) = console.split_once("\n{\"done\"")?;
-    let (_, rest) = rest.split_once("\n\n")?;
-    let ends = |line: &str| line.is_empty() || line.starts_with(ENDED);
-    let lines = rest.lines().take_while(|line| !ends(line));
-    let table: String = lines.map(|line| format!("{line}\n")).collect();
-    (!table.is_empty()).then_some(table)
 }
 
 /// Which cell a line is of, and its figure.
@@ -146,15 +115,6 @@ mod tests {
         assert_eq!((cells.len(), cells[&key].figure), (2, 12.5));
         assert_eq!(cells[&key].counter("pgfault"), 7);
         assert_eq!(cells[&key].counter("entry_writes"), 0);
-    }
-
-    #[test]
-    fn a_table_behind_the_last_line() {
-        let rows = "one event\n   4 kB  1\n";
-        let done = format!("{BEGIN}{{\"done\":true,\"cells\":1}}\n");
-        let of = |rows: &str| table(&format!("{done}{rows}\n{ENDED}Status(0)"));
-        assert_eq!(of(&format!("\n{rows}")), Some(rows.to_owned()));
-        assert_eq!(of(""), None);
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn of_the_baselines_operations_only() {
         let column = |cells: &[(&str, f64)]| {
-            let mut column = Column::of("Quire");
+            let mut column = Column::default();
             for (op, figure) in cells {
                 let (figure, line) = (*figure, Value::Null);
                 column.cells.insert(Key::new(op, 4), Cell { figure, line });

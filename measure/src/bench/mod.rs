@@ -5,7 +5,6 @@ pub mod cells;
 pub mod floor;
 pub mod golden;
 pub mod means;
-mod moves;
 pub mod plan;
 mod table;
 mod target;
@@ -23,7 +22,7 @@ use tools::machine::console::{self, Boot};
 use tools::machine::qemu::Machine;
 
 pub use ablation::stage;
-pub use table::differences;
+pub use table::{differences, missed_targets};
 
 /// Limit for one boot; a hang is noticed by its silence before.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -81,15 +80,14 @@ fn columns(
     for words in settings {
         eprintln!("run.sh: measuring Quire on {arch} {words}");
         let label = if words.is_empty() { "Quire" } else { words };
-        let mut column = Column::of(label);
+        let mut cells = Cells::new();
         for (mem, program) in boots(args) {
             let mut machine = of_quire(arch, built, mem, words, &program);
             machine.smp = args.smp;
-            let text = boot_and_read(&machine)?;
-            column.cells.extend(parse(&text)?);
-            column.tables.extend(cells::table(&text));
+            cells.extend(boot_and_read(&machine)?);
         }
-        columns.push(column);
+        let label = label.to_owned();
+        columns.push(Column { label, cells });
     }
     if columns.iter().all(|column| column.cells.is_empty()) {
         bail!("none of these operations is measured at any of these sizes");
@@ -100,12 +98,9 @@ fn columns(
 /// The programs that measure what was asked for, each with the memory of its machine: the
 /// operations in 1 GiB, those that touch as much in another one, and the programs beside the bench.
 fn boots(args: &BenchArgs) -> Vec<(&'static str, String)> {
-    let (beside, ops): (Vec<&str>, Vec<&str>) = args
-        .op
-        .iter()
-        .map(String::as_str)
-        .partition(|op| plan::PROGRAMS.contains(op));
-    let (large, small): (Vec<&str>, Vec<&str>) = ops.into_iter().partition(|op| LARGE.contains(op));
+    let ops = args.op.iter().map(String::as_str);
+    let ops = ops.filter(|op| plan::OPS.contains(op));
+    let (large, small): (Vec<&str>, Vec<&str>) = ops.partition(|op| LARGE.contains(op));
     let size = |default: &[u32]| match (args.size.as_slice(), default) {
         ([], []) => String::new(),
         ([], sizes) | (sizes, _) => format!(" --size {}", words::list(sizes)),
@@ -123,28 +118,17 @@ fn boots(args: &BenchArgs) -> Vec<(&'static str, String)> {
         };
         boots.push(("2G", format!("bench --op {ops}{}", size(&TOUCH_SIZES))));
     }
-    boots.extend(moves::programs(&args.op));
-    boots.extend(
-        beside
-            .iter()
-            .map(|program| ("1G", format!("{program}{}", size(&[])))),
-    );
+    for (op, name, mem, by_size) in plan::PROGRAMS {
+        let size = if by_size { size(&[]) } else { String::new() };
+        if args.op.iter().any(|asked| asked == op) {
+            boots.push((mem, name.to_owned() + &size));
+        }
+    }
     boots
 }
 
 /// Runs the program on Quire, with these words on the kernel's command line.
 pub fn quire(arch: Arch, built: &Built, mem: &str, words: &str, program: &str) -> Result<Cells> {
-    parse(&quire_says(arch, built, mem, words, program)?)
-}
-
-/// The console of such a run.
-pub fn quire_says(
-    arch: Arch,
-    built: &Built,
-    mem: &str,
-    words: &str,
-    program: &str,
-) -> Result<String> {
     boot_and_read(&of_quire(arch, built, mem, words, program))
 }
 
@@ -180,14 +164,10 @@ pub fn watch(machine: &Machine, hear: impl FnMut(&[u8])) -> Result<Boot> {
     console::watch_patiently(machine, LIMIT, SILENCE, hear)
 }
 
-/// Boots; the console, with how the machine ended as its last line.
-fn boot_and_read(machine: &Machine) -> Result<String> {
+/// Boots, and reads the console; the error has it, and how the machine ended.
+fn boot_and_read(machine: &Machine) -> Result<Cells> {
     let boot = watch(machine, |_| {})?;
-    Ok(format!("{}\n{}{:?}", boot.text, cells::ENDED, boot.end))
-}
-
-fn parse(text: &str) -> Result<Cells> {
-    cells::parse(text).with_context(|| text.to_owned())
+    cells::parse(&boot.text).with_context(|| format!("{}\nended with {:?}", boot.text, boot.end))
 }
 
 /// The lines of a run, each with where it comes from, and the kernel's words where the label does
@@ -240,6 +220,10 @@ mod tests {
         assert_eq!(
             boots("run.sh bench --op latency,fork --size 64"),
             ["1G bench --op fork --size 64", "1G latency --size 64"]
+        );
+        assert_eq!(
+            boots("run.sh bench --op mremap"),
+            ["1G bench --op mremap", "6G moves", "6G gcflip"]
         );
     }
 }

@@ -42,15 +42,23 @@ pub const OPS: [&str; 32] = [
 /// The operations of which it is known what they cost Linux: docs/linux-baseline.md.
 pub const BASELINE: &[&str] = OPS.split_at(10).0;
 
-/// Operations that are programs of their own.
-pub const PROGRAMS: [&str; 2] = ["snapshot", "latency"];
+/// Programs that are run, too, when an operation is asked for, which they may be themselves: the
+/// operation, the program, the memory that it needs, and whether it takes `--size`.
+pub const PROGRAMS: [(&str, &str, &str, bool); 5] = [
+    ("mremap", "moves", "6G", false),
+    ("mremap", "gcflip", "6G", false),
+    ("snapshot", "snapshot", "1G", true),
+    ("latency", "latency", "1G", true),
+    ("cost", "cost", "1G", false),
+];
 
 /// Folio sizes in kB.
 pub const SIZES: [u32; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
 /// Refuses operations and sizes that the bench does not have.
 pub fn check(ops: &[String], sizes: &[u32]) -> Result<(), UsageError> {
-    let all: Vec<&str> = OPS.iter().chain(&PROGRAMS).copied().collect();
+    let programs = PROGRAMS.iter().map(|(op, ..)| *op);
+    let all: Vec<&str> = OPS.into_iter().chain(programs).collect();
     words::check("--op", ops.iter().map(String::as_str), &all)?;
     let known = SIZES.map(|size| size.to_string());
     let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();

@@ -1,11 +1,11 @@
 //! The figures as a table: a row for each cell, a column for each run.
-use super::cells::{Cell, Cells, Column, Key, or_dash};
+use super::cells::{Cell, Cells, Column, Key};
 use super::floor;
 use super::golden::Counts;
 use super::means;
-use super::moves;
 use super::plan::OPS;
 use super::target::{PAIRS, Pair, Verdict, judge};
+use crate::columns::{Row, aligned, or_dash};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use tools::host::arch::Arch;
@@ -13,51 +13,79 @@ use tools::host::arch::Arch;
 /// The table of one machine. Ratios and targets are those of the first run, against the baseline.
 pub fn render(arch: Arch, baseline: &Counts, columns: &[Column]) -> String {
     let mut text = format!("{arch}: guest instructions per 4 KiB page; mremap: the whole call\n");
-    let mut keys: Vec<&Key> = columns
-        .iter()
-        .flat_map(|column| column.cells.keys())
-        .filter(|key| OPS.contains(&&*key.op))
-        .collect();
-    let place = |op: &str| OPS.iter().position(|name| *name == op).unwrap_or(OPS.len());
-    keys.sort_by_key(|key| (place(&key.op), key.kb, key.vmas));
+    let place = |key: &Key| OPS.iter().position(|name| *name == key.op);
+    let all = columns.iter().flat_map(|column| column.cells.keys());
+    let mut keys: Vec<&Key> = all.filter(|key| place(key).is_some()).collect();
+    keys.sort_by_key(|key| (place(key), key.kb, key.vmas));
     keys.dedup();
     if !keys.is_empty() {
-        text += &headings(columns);
-    }
-    for key in keys {
-        text += row(arch, baseline, columns, key).trim_end();
-        text.push('\n');
+        let rows = keys.iter().map(|key| row(arch, baseline, columns, key));
+        text += &aligned(
+            &[headings(columns)]
+                .into_iter()
+                .chain(rows)
+                .collect::<Vec<_>>(),
+        );
     }
     for pair in &PAIRS {
         text += &compared(columns, pair);
     }
     text += &means::render(arch, baseline, columns);
-    text += &moves::render(columns);
-    for column in columns {
-        for table in &column.tables {
-            let _ = write!(text, "\n{}: {table}", column.label);
-        }
-    }
+    columns
+        .iter()
+        .for_each(|column| text += &beside(arch, column));
     text
-}
-
-/// Characters of a column, with the blanks before it.
-fn width(column: &Column) -> usize {
-    2 + column.label.len().max(11)
 }
 
 /// Above the rows.
-fn headings(columns: &[Column]) -> String {
-    let mut text = format!("{:12}{:>8}", "operation", "folio");
-    for column in columns {
-        let _ = write!(text, "{:>1$}", column.label, width(column));
+fn headings(columns: &[Column]) -> Row {
+    let labels = columns.iter().map(|column| column.label.as_str());
+    let cells = ["operation", "folio"].into_iter().chain(labels);
+    let cells = cells.chain(["baseline", "ratio", "floor", "times"]);
+    (cells.map(str::to_owned).collect(), String::new())
+}
+
+/// What programs beside the bench measured in a run: a table for each, with a row for each cell and
+/// a column for each field of its line.
+fn beside(arch: Arch, column: &Column) -> String {
+    let others = column.cells.iter();
+    let others = others.filter(|(key, _)| !OPS.contains(&key.op.as_str()));
+    let mut others: Vec<(&Key, &Cell)> = others.collect();
+    let program = |key: &Key| key.op.split(['=', '/']).next().map(str::to_owned);
+    let number = |key: &Key| key.op.split_once('/')?.1.parse::<u64>().ok();
+    others.sort_by_key(|(key, _)| (program(key), key.kb, number(key)));
+    let mut text = String::new();
+    for cells in others.chunk_by(|one, other| program(one.0) == program(other.0)) {
+        let fields = cells[0].1.line.as_object().into_iter().flatten();
+        let fields = fields.filter(|(name, value)| {
+            !["folio_kb", "whole"].contains(&name.as_str()) && !value.is_string()
+        });
+        let fields: Vec<&str> = fields.map(|(name, _)| name.as_str()).collect();
+        let heads = [&[column.label.as_str(), "folio", "whole"], &fields[..]].concat();
+        let mut rows = vec![(
+            heads.into_iter().map(str::to_owned).collect(),
+            String::new(),
+        )];
+        for (key, cell) in cells {
+            let mut row = vec![key.op.clone(), format!("{} kB", key.kb)];
+            row.push(cell.figure.to_string());
+            let value = |name: &&str| Some(&cell.line[*name]).filter(|value| !value.is_null());
+            row.extend(fields.iter().map(|name| or_dash(value(name))));
+            rows.push((row, said(judge(arch, key, cell, None, None))));
+        }
+        text += &format!("\n{}", aligned(&rows));
     }
-    let _ = writeln!(
-        text,
-        "{:>10}{:>7}{:>8}{:>7}",
-        "baseline", "ratio", "floor", "times"
-    );
     text
+}
+
+/// A verdict as it stands behind a row: two blanks come before it.
+fn said(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::None => String::new(),
+        Verdict::Met => "met".to_owned(),
+        Verdict::Missed(limit) => format!("missed ({limit:.1})"),
+        Verdict::Waited(times) => format!("missed (waited {times} times)"),
+    }
 }
 
 /// A line for each cell that both settings of a pair have.
@@ -83,55 +111,41 @@ fn compared(columns: &[Column], (op, kb, one, other, limit): &Pair) -> String {
     text
 }
 
-fn row(arch: Arch, baseline: &Counts, columns: &[Column], key: &Key) -> String {
+fn row(arch: Arch, baseline: &Counts, columns: &[Column], key: &Key) -> Row {
     let name = match key.vmas {
         0 => key.op.clone(),
         vmas => format!("{} {vmas}", key.op),
     };
-    let mut text = format!("{name:12}{:>5} kB", key.kb);
-    for column in columns {
+    let mut cells = vec![name, format!("{} kB", key.kb)];
+    cells.extend(columns.iter().map(|column| {
         let cell = column.cells.get(key);
-        let figure = or_dash(cell.map(|cell| format!("{:.1}", cell.figure)));
-        let _ = write!(text, "{:>1$}", figure, width(column));
-    }
+        or_dash(cell.map(|cell| format!("{:.1}", cell.figure)))
+    }));
     let linux = baseline.get(&(key.op.clone(), key.kb)).copied();
-    let _ = write!(text, "{:>10}", or_dash(linux));
+    cells.push(or_dash(linux));
     let ours = columns.first();
     let Some((ours, cell)) = ours.and_then(|ours| Some((ours, ours.cells.get(key)?))) else {
-        return text;
+        return (cells, String::new());
     };
-    match linux {
-        Some(linux) => _ = write!(text, "{:>7.2}", cell.figure / linux),
-        None => _ = write!(text, "{:>7}", ""),
-    }
-    match floor::floor(arch, key) {
-        Some(floor) => {
-            let _ = write!(
-                text,
-                "{:>8}{:>7.1}",
-                floor::shown(floor),
-                cell.figure / floor
-            );
-        }
-        None => _ = write!(text, "{:>15}", ""),
-    }
+    let floor = floor::floor(arch, key);
+    let beside = [
+        linux.map(|linux| format!("{:.2}", cell.figure / linux)),
+        floor.map(floor::shown),
+        floor.map(|floor| format!("{:.1}", cell.figure / floor)),
+    ];
+    cells.extend(beside.map(Option::unwrap_or_default));
     let few = ours.cells.get(&Key {
         vmas: 1,
         ..key.clone()
     });
-    match judge(arch, key, cell, linux, few.map(|cell| cell.figure)) {
-        Verdict::None => {}
-        Verdict::Met => text += "  met",
-        Verdict::Missed(limit) => _ = write!(text, "  missed ({limit:.1})"),
-        Verdict::Waited(times) => _ = write!(text, "  missed (waited {times} times)"),
-    }
+    let mut end = said(judge(arch, key, cell, linux, few.map(|cell| cell.figure)));
     for name in shown(&key.op) {
-        let _ = write!(text, " {name} {}", cell.counter(name));
+        let _ = write!(end, " {name} {}", cell.counter(name));
     }
     if cell.line["lock_waits"].is_u64() {
-        between_cpus(arch, cell, &mut text);
+        between_cpus(arch, cell, &mut end);
     }
-    text
+    (cells, end)
 }
 
 /// What a line has with several CPUs, whatever the operation, and the locks that were waited for.
@@ -169,6 +183,13 @@ pub fn missed(text: &str) -> usize {
     text.matches("  missed").count()
 }
 
+/// For tests: the table of cells that miss targets of their own.
+pub fn missed_targets(arch: Arch, cells: Cells) -> Option<String> {
+    let label = "Quire".to_owned();
+    let text = render(arch, &Counts::new(), &[Column { label, cells }]);
+    (missed(&text) > 0).then_some(text)
+}
+
 /// Rows of two runs that differ, for a test.
 pub fn differences(one: &Cells, other: &Cells) -> Vec<String> {
     let keys: BTreeSet<&Key> = one.keys().chain(other.keys()).collect();
@@ -197,10 +218,8 @@ mod tests {
             (Key::new("fault", 64), cell),
         ]
         .into();
-        Column {
-            cells,
-            ..Column::of(label)
-        }
+        let label = label.to_owned();
+        Column { label, cells }
     }
 
     #[test]
@@ -249,14 +268,27 @@ mod tests {
 
     #[test]
     fn programs_beside_the_bench_have_tables_of_their_own() {
-        let mut column = Column::of("fork=share");
-        column.cells = [(Key::new("latency=fork", 4), Cell::default())].into();
-        column.tables.push("one event\n".to_owned());
+        let mut column = column("fork=share", 1.0);
+        column.cells.clear();
+        for (op, kb, figure) in [
+            ("move=pud/16", 4, 2.0),
+            ("latency=fork", 64, 7.0),
+            ("move=pgd/2048", 4, 4_001.0),
+        ] {
+            let line = serde_json::json!({"op": op, "largest": 9, "copied": null, "whole": figure});
+            column.cells.insert(Key::new(op, kb), Cell { figure, line });
+        }
         let text = render(Arch::X86_64, &Counts::new(), &[column]);
-        assert!(
-            text.ends_with("whole call\n\nfork=share: one event\n"),
-            "{text}"
-        );
+        let (_, tables) = text.split_once("whole call\n").unwrap();
+        let expected = "
+fork=share    folio  whole  copied  largest
+latency=fork  64 kB      7       -        9
+
+fork=share     folio  whole  copied  largest
+move=pud/16     4 kB      2       -        9
+move=pgd/2048   4 kB   4001       -        9  missed (4000.0)
+";
+        assert_eq!(tables, expected);
     }
 
     #[test]

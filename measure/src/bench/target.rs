@@ -53,9 +53,36 @@ pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option
         ("touch1g", ..) => return exact(key, cell),
         ("updates", ..) => return one_for_each_folio(key, cell),
         ("survivor", ..) => return copies_nothing(key, cell),
-        _ => return Verdict::None,
+        ("cost/getpid", ..) => 150.0,
+        ("cost/pipe_round_trip", ..) => 6_000.0,
+        // Without the pages, each of which is a trap and 512 words.
+        ("cost/fork_exit_wait", ..) => 60_000.0 + 2_000.0 * cell.counter("pages_copied") as f64,
+        _ => match move_limit(key) {
+            Some(limit) => limit,
+            None => return Verdict::None,
+        },
     };
     at_most(cell, limit)
+}
+
+/// The most that one mremap of the program `moves` may cost: of 512 GiB and more by PGD entries the
+/// whole call; of 1 GiB and more by PUD entries for each GiB, by PMD entries for each of them, by
+/// PTEs for each of them.
+fn move_limit(key: &Key) -> Option<f64> {
+    const PGD: f64 = 512.0 * 1024.0;
+    let (level, mib) = key.op.strip_prefix("move=")?.split_once('/')?;
+    let mib: f64 = mib.parse().ok()?;
+    let per_gib = match (level, key.kb) {
+        ("pgd", _) if mib >= PGD => return Some(2_000.0),
+        // Sparse: there is one entry of each level in a GiB.
+        _ if mib >= PGD => return None,
+        ("pud" | "pgd", _) => 2_000.0,
+        ("pmd", _) => 60.0 * 512.0,
+        ("pte", 64) => 12.0 * 512.0 * 512.0,
+        ("pte", 4) => 25.0 * 512.0 * 512.0,
+        _ => return None,
+    };
+    (mib >= 1024.0).then_some(per_gib * mib / 1024.0)
 }
 
 /// Locks of what brings threads to sleep and wakes them.
@@ -205,6 +232,11 @@ mod tests {
             ("smaps", 4, 2801.0, None, Missed(2800.0)),
             ("touch1g", 64, 1.0, None, Met),
             ("touch1g", 32, 1.0, None, Missed(32768.0)),
+            ("cost/getpid", 0, 151.0, None, Missed(150.0)),
+            ("move=pte/1024", 64, 4e6, None, Missed(3_145_728.0)),
+            ("move=pmd/2048", 64, 60_000.0, None, Met),
+            ("move=pgd/524288", 4, 2_001.0, None, Missed(2_000.0)),
+            ("move=pud/524288", 4, 11_000.0, None, Verdict::None),
         ]);
     }
 }

@@ -1,10 +1,8 @@
 //! The boots that a set of figures needs, and what they measured.
 use super::kept::Kept;
 use super::table::{Point, Runs};
-use crate::bench::cells::{Cell, Cells, Key};
-use crate::bench::{quire, quire_says};
-use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use crate::bench::quire;
+use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use tools::host::arch::Arch;
 use tools::host::words;
@@ -109,13 +107,7 @@ pub fn measure(
             program,
         } = boot;
         say(&format!("boot {n} of {all}: {program} {words}"));
-        let mem = format!("{mib}M");
-        let cells = if program == "cost" {
-            let kb = if *words == FOLIOS_64K { 64 } else { 4 };
-            costs(&quire_says(arch, built, &mem, words, program)?, kb)?
-        } else {
-            quire(arch, built, &mem, words, program)?
-        };
+        let cells = quire(arch, built, &format!("{mib}M"), words, program)?;
         kept.add(arch, words, &cells)?;
         runs.0.push(((*words).to_owned(), cells));
     }
@@ -123,22 +115,6 @@ pub fn measure(
         ensure!(runs.cell(point).is_some(), "no figure for {point:?}");
     }
     Ok(runs)
-}
-
-/// What `cost` prints: a name, a figure and its unit.
-fn costs(console: &str, kb: u64) -> Result<Cells> {
-    let mut cells = Cells::new();
-    for line in console.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [name, figure, "instructions", ..] = words[..] else {
-            continue;
-        };
-        let figure: f64 = figure.parse().with_context(|| console.to_owned())?;
-        let key = Key::new(&format!("{COST}{name}"), kb);
-        let line = json!({ "op": key.op, "folio_kb": kb, "whole": figure });
-        cells.insert(key, Cell { figure, line });
-    }
-    Ok(cells)
 }
 
 #[cfg(test)]
@@ -172,15 +148,5 @@ mod tests {
                 "3072 bench --op munmap --size 4 --pages 262144 zap=per-pte",
             ]
         );
-    }
-
-    #[test]
-    fn what_cost_prints() {
-        let text =
-            "# words\ngetpid 58 instructions (budget 150)\nfault 1205 instructions, 1 area\n";
-        let cells = costs(text, 64).unwrap();
-        let getpid = Key::new(&format!("{COST}getpid"), 64);
-        assert_eq!(cells[&getpid].figure, 58.0);
-        assert_eq!(cells.len(), 1);
     }
 }

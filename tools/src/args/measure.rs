@@ -20,7 +20,7 @@ pub struct BenchArgs {
     /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte,
     /// dontneed, mremap, protect, unprotect, collapse, exit, exit-bare, fork-exec, reach, replay,
     /// updates, survivor, vmas, child-byte, touch1g, fork1g, reach1g, beside, cow-seq, cow-rand,
-    /// maps, smaps; or snapshot, latency
+    /// maps, smaps; or snapshot, latency, cost
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub op: Vec<String>,
     /// Only these folio sizes: 4 to 2048

@@ -40,7 +40,7 @@ const MEASURES: [&str; 17] = [
     "measure",
     "userland/src/bin/bench",
     "userland/src/bin/conflicts",
-    "userland/src/bin/cost",
+    "userland/src/bin/cost.rs",
     "userland/src/bin/counted.rs",
     "userland/src/bin/counters.rs",
     "userland/src/bin/first.rs",
@@ -391,7 +391,7 @@ mod tests {
         ("`VmaFlags::` outside of vma/", [46, 0, 0]),
         ("files in import circles", [0, 0, 0]),
         ("lines of labs in the product", [0, 0, 0]),
-        ("lines that measure", [0, 0, 28_134]),
+        ("lines that measure", [0, 0, 27_548]),
     ];
 
     /// The source itself: everything parses, and nothing is left out by mistake.

@@ -98,9 +98,9 @@ fn here(name: &str, case2: f64, title: &str) -> Here {
     let bytes = title.ends_with("bandwidths");
     match MEASURED.iter().find(|(known, _)| *known == name && !bytes) {
         Some((_, op)) => {
-            // `latency` chooses its folios itself.
+            // `cost` has those that the kernel chooses, `latency` chooses itself.
             let point = |words, kb| match op.starts_with(COST) {
-                true => Point::new(words, op, kb),
+                true => Point::new(words, op, 0),
                 false => Point::new("", op, kb),
             };
             let gain = Value::Gain(point(PLAIN, 4), point(FOLIOS_64K, 64));

@@ -20,19 +20,17 @@
 //! them cost (`permitted`). `clock` is what reading the clock twice takes, which is in all other
 //! figures.
 //!
-//! One JSON line for each, and all of them as a table at the end. Times are nanoseconds of the
-//! monotonic clock, which are guest instructions under QEMU's -icount: an interrupt that comes in
-//! between counts.
+//! One JSON line for each, of which `./run.sh bench --op latency` makes tables; `whole` is the
+//! median. Times are nanoseconds of the monotonic clock, which are guest instructions under QEMU's
+//! -icount: an interrupt that comes in between counts.
 mod faults;
 mod late;
 mod memory;
 mod permitted;
 mod processes;
-mod report;
 mod times;
 
 use permitted::Permit;
-use report::{CLOCK, Row};
 use times::{Summary, Times};
 use userland::controls::Controls;
 use userland::measuring::{self, SIZES, list};
@@ -54,7 +52,8 @@ const EVENTS: [(&str, Measure); 10] = [
     ("threads", processes::threads),
     ("late", late::late),
 ];
-/// What does not, beside the clock: sets of sizes.
+/// What does not: two readings of the clock, and sets of sizes.
+const CLOCK: &str = "clock";
 const PERMITTED: &str = "permitted";
 
 /// What the command line asks for.
@@ -80,23 +79,29 @@ fn clock(samples: usize) -> Result<Summary> {
     times.summary()
 }
 
-/// Adds a row and prints its line.
-fn add(rows: &mut Vec<Row>, row: Row) {
-    println!("{}", row.json());
-    rows.push(row);
+/// Prints the line of an event with folios of so many kB, or 0 where these do not matter.
+fn say(event: &str, kb: usize, s: &Summary) -> usize {
+    println!(
+        "{{\"op\":\"latency={event}\",\"folio_kb\":{kb},\"whole\":{},\"smallest\":{},\"largest\":{},\"total\":{},\"samples\":{},\
+         \"faults\":{}}}",
+        s.median, s.smallest, s.largest, s.total, s.samples, s.faults
+    );
+    1
 }
 
-fn run(plan: &Plan, rows: &mut Vec<Row>) -> Result<()> {
+/// Measures, and returns how many lines were printed.
+fn run(plan: &Plan) -> Result<usize> {
     let sysfs = Controls::take();
+    let mut lines = 0;
     if plan.has(CLOCK) {
-        add(rows, Row::new(CLOCK, 0, clock(plan.samples)?));
+        lines += say(CLOCK, 0, &clock(plan.samples)?);
     }
     for &kb in &plan.sizes {
         if !measuring::only(&sysfs, kb)? {
             continue;
         }
         for (name, measure) in EVENTS.iter().filter(|(name, _)| plan.has(name)) {
-            add(rows, Row::new(name, kb, measure(plan.samples, kb)?));
+            lines += say(name, kb, &measure(plan.samples, kb)?);
         }
     }
     if plan.has(PERMITTED)
@@ -104,11 +109,10 @@ fn run(plan: &Plan, rows: &mut Vec<Row>) -> Result<()> {
     {
         sysfs.every()?;
         for set in permitted::SETS {
-            let name = format!("{PERMITTED}/{set}");
-            add(rows, Row::new(&name, 0, permit.touch(set)?));
+            lines += say(&format!("{PERMITTED}/{set}"), 0, &permit.touch(set)?);
         }
     }
-    Ok(())
+    Ok(lines)
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -142,25 +146,5 @@ fn plan() -> Plan {
 
 fn main() {
     let plan = plan();
-    let mut rows = Vec::new();
-    measuring::run(time::counts_instructions(), || {
-        run(&plan, &mut rows)?;
-        Ok(rows.len())
-    });
-    print!("{}", report::table(&rows, measuring::unit()));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_event_has_a_place() {
-        let tables = report::TABLES.concat();
-        let mut there: Vec<&str> = tables.iter().map(|(event, _)| *event).collect();
-        let mut events = EVENTS.map(|(event, _)| event).to_vec();
-        there.sort_unstable();
-        events.sort_unstable();
-        assert_eq!(there, events);
-    }
+    measuring::run(time::counts_instructions(), || run(&plan));
 }

@@ -17,19 +17,6 @@ pub struct Summary {
     pub faults: u64,
 }
 
-impl Summary {
-    /// Smallest, median and largest, as columns.
-    pub fn figures(&self) -> String {
-        let Summary {
-            smallest,
-            median,
-            largest,
-            ..
-        } = self;
-        format!("{smallest:>9}{median:>9}{largest:>9}")
-    }
-}
-
 /// The samples of one kind of event. They are kept where no page fault comes in between: the memory
 /// is written before.
 pub struct Times {

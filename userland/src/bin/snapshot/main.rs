@@ -10,17 +10,15 @@
 //! of them (or stores them in a file, and takes the sum of that), which must be what the parent
 //! found before the fork.
 //!
-//! One JSON line for each, and all of them as a table at the end. Times are CPU time of the
-//! parent's thread, which does not pass while the others run: nanoseconds, which are guest
-//! instructions under QEMU's -icount.
+//! One JSON line for each, of which `./run.sh bench --op snapshot` makes a table; `whole` is the
+//! fork call. Times are CPU time of the parent's thread, which does not pass while the others run:
+//! nanoseconds, which are guest instructions under QEMU's -icount.
 mod clock;
-mod report;
 mod save;
 mod store;
 mod sum;
 
 use clock::Clock;
-use report::{Row, table};
 use save::{Saver, Sink};
 use store::Store;
 use userland::controls::Controls;
@@ -72,8 +70,8 @@ fn copied() -> Result<Option<u64>> {
     }
 }
 
-/// One snapshot of a new table.
-fn snapshot(plan: &Plan, fork: &str, folio_kb: usize) -> Result<Row> {
+/// One snapshot of a new table; prints its line.
+fn snapshot(plan: &Plan, fork: &str, folio_kb: usize) -> Result<()> {
     let sink = Sink::start(plan.to.as_deref())?;
     let (store, scratch) = (Store::new(plan.table)?, Store::new(1)?);
     let mut times = vec![0; plan.writes()];
@@ -106,19 +104,16 @@ fn snapshot(plan: &Plan, fork: &str, folio_kb: usize) -> Result<Row> {
     }
     check(plan, &store)?;
     times.sort_unstable();
-    Ok(Row {
-        fork: fork.to_owned(),
-        table: plan.table,
-        folio_kb,
-        forked,
-        longest: times.last().copied().unwrap_or(0),
-        median: times.get(times.len() / 2).copied().unwrap_or(0),
-        total: times.iter().sum(),
-        writes: times.len(),
-        faults,
-        copies,
-        memory,
-    })
+    let longest = times.last().copied().unwrap_or(0);
+    let median = times.get(times.len() / 2).copied().unwrap_or(0);
+    let (total, writes): (u64, usize) = (times.iter().sum(), times.len());
+    let copies = copies.map_or("null".to_owned(), |copies| copies.to_string());
+    println!(
+        "{{\"op\":\"snapshot={fork}/{}\",\"folio_kb\":{folio_kb},\"whole\":{forked},\"longest\":{longest},\"median\":{median},\
+         \"writing\":{total},\"writes\":{writes},\"faults\":{faults},\"pages_copied\":{copies},\"memory_kb\":{memory}}}",
+        plan.table
+    );
+    Ok(())
 }
 
 /// kB that are free.
@@ -142,8 +137,8 @@ fn check(plan: &Plan, store: &Store) -> Result<()> {
     }
 }
 
-/// All snapshots; prints a line for each.
-fn run(plan: &Plan, rows: &mut Vec<Row>) -> Result<()> {
+/// All snapshots; how many lines they print.
+fn run(plan: &Plan) -> Result<usize> {
     let sysfs = Controls::take();
     let switch = Switch::take("fork");
     let one_way = [ONE_WAY.to_owned()];
@@ -152,6 +147,7 @@ fn run(plan: &Plan, rows: &mut Vec<Row>) -> Result<()> {
     } else {
         &one_way
     };
+    let mut lines = 0;
     for &size in &plan.sizes {
         if !measuring::only(&sysfs, size)? {
             continue;
@@ -160,12 +156,11 @@ fn run(plan: &Plan, rows: &mut Vec<Row>) -> Result<()> {
             if let Some(switch) = switch.as_ref().filter(|_| fork != ONE_WAY) {
                 switch.set(fork)?;
             }
-            let row = snapshot(plan, fork, size)?;
-            println!("{}", row.json());
-            rows.push(row);
+            snapshot(plan, fork, size)?;
+            lines += 1;
         }
     }
-    Ok(())
+    Ok(lines)
 }
 
 fn plan() -> Plan {
@@ -202,10 +197,5 @@ fn plan() -> Plan {
 
 fn main() {
     let plan = plan();
-    let mut rows = Vec::new();
-    measuring::run(time::counts_instructions(), || {
-        run(&plan, &mut rows)?;
-        Ok(rows.len())
-    });
-    print!("{}", table(&rows, measuring::unit()));
+    measuring::run(time::counts_instructions(), || run(&plan));
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use tools::host::arch::Arch;
 use tools::host::workspace::Temporary;
 use tools::machine::build;
-use tools::machine::qemu::plugin::{self, Model, Plugin};
+use tools::machine::qemu::plugin::{self, Plugin};
 
 /// What is counted in each boot.
 pub struct Counting {
@@ -41,17 +41,13 @@ impl Counting {
     /// Of one boot.
     pub fn boot(&self) -> Counted {
         let (out, ram) = (Temporary::name("jsonl"), Temporary::name_in_memory("ram"));
-        let model = self.model.clone().map(|core| Model {
-            core,
-            contiguous: true,
-        });
         Counted {
             plugin: Plugin {
                 file: self.plugin.clone(),
                 out: out.path().to_owned(),
                 lines: self.lines,
                 ram: Some(ram.path().to_owned()),
-                model,
+                model: self.model.clone(),
             },
             _files: [out, ram],
             read: 0,

@@ -10,8 +10,8 @@ pub struct Args {
     pub lines: Lines,
     /// The file that is the guest's memory, to walk page tables in.
     pub ram: Option<PathBuf>,
-    /// The model that sees what the guest does, if any.
-    pub model: Option<ModelArgs>,
+    /// The core of the model that sees what the guest does, if any.
+    pub model: Option<models::Preset>,
 }
 
 /// What is said of the lines that a CPU touches.
@@ -40,18 +40,8 @@ impl Lines {
     }
 }
 
-/// A model's arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelArgs {
-    /// The core.
-    pub preset: models::Preset,
-    /// What the core does with pages that lie side by side.
-    pub options: models::Options,
-}
-
 /// What each argument is, for the message about a wrong one.
-const KNOWN: &str = "out=FILE (required), lines=off|count|each, ram=FILE, model=CORE, contiguous=on|off, \
-                     coalescing=on|off";
+const KNOWN: &str = "out=FILE (required), lines=off|count|each, ram=FILE, model=CORE";
 
 impl Args {
     /// Parses arguments as QEMU passes them, `name=value` each.
@@ -60,24 +50,20 @@ impl Args {
     ///
     /// A sentence that says which argument is wrong, and which there are.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Args, String> {
-        let (mut out, mut lines, mut preset, mut ram) = (None, Lines::Off, None, None);
-        let mut options = models::Options::default();
+        let (mut out, mut lines, mut model, mut ram) = (None, Lines::Off, None, None);
         for word in words {
             match word.split_once('=') {
                 Some(("out", path)) if !path.is_empty() => out = Some(PathBuf::from(path)),
-                Some(("model", name)) => preset = Some(core(name)?),
+                Some(("model", name)) => model = Some(core(name)?),
                 Some(("ram", path)) if !path.is_empty() => ram = Some(PathBuf::from(path)),
-                Some(("contiguous", value)) => options.contiguous = switch("contiguous", value)?,
-                Some(("coalescing", value)) => options.coalescing = switch("coalescing", value)?,
                 Some(("lines", value)) => lines = lines_named(value)?,
                 _ => return Err(format!("{word:?} is no argument; there are {KNOWN}")),
             }
         }
         let out = out.ok_or_else(|| format!("out=FILE is missing; there are {KNOWN}"))?;
-        if preset.is_some() && ram.is_none() {
+        if model.is_some() && ram.is_none() {
             return Err("model=CORE needs ram=FILE, to walk page tables in".to_owned());
         }
-        let model = preset.map(|preset| ModelArgs { preset, options });
         Ok(Args {
             out,
             lines,
@@ -104,14 +90,6 @@ fn lines_named(word: &str) -> Result<Lines, String> {
         .ok_or_else(|| format!("lines is off, count or each, not {word:?}"))
 }
 
-fn switch(name: &str, value: &str) -> Result<bool, String> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(format!("{name} is on or off, not {value:?}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,15 +107,9 @@ mod tests {
 
     #[test]
     fn models_have_a_core_and_memory() {
-        let words = [
-            "out=x",
-            "model=cortex-a76",
-            "ram=/dev/shm/m",
-            "contiguous=off",
-        ];
-        let model = Args::parse(words).unwrap().model.unwrap();
-        assert_eq!(model.preset, models::presets::CORTEX_A76);
-        assert!(!model.options.contiguous && model.options.coalescing);
+        let words = ["out=x", "model=cortex-a76", "ram=/dev/shm/m"];
+        let model = Args::parse(words).unwrap().model;
+        assert_eq!(model, Some(models::presets::CORTEX_A76));
     }
 
     #[test]
@@ -146,7 +118,6 @@ mod tests {
             (&["lines=each"][..], "out=FILE is missing"),
             (&["out="], "\"out=\" is no argument"),
             (&["out=x", "lines=on"], "off, count or each, not \"on\""),
-            (&["out=x", "contiguous=yes"], "on or off, not \"yes\""),
             (&["out=x", "line=on"], "\"line=on\" is no argument"),
             (&["out=x", "model=zen4"], "model=CORE needs ram=FILE"),
             (

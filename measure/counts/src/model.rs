@@ -5,7 +5,7 @@ use crate::insn::aarch64::{Tlbi, What};
 use crate::insn::bulk::Run;
 use models::estimate::cycles;
 use models::walk::walk;
-use models::{Access, Flush, Machine, Options, Preset, Ram, Roots, Tables};
+use models::{Access, Flush, Machine, Preset, Ram, Roots, Tables};
 
 /// Guest memory, as the file that QEMU shares (`-object memory-backend-file,share=on`).
 pub struct RamFile {
@@ -66,13 +66,8 @@ impl Model {
     /// # Errors
     ///
     /// When the preset describes no core.
-    pub fn new(
-        preset: Preset,
-        cpus: usize,
-        options: Options,
-        ram: RamFile,
-    ) -> Result<Model, models::BadPreset> {
-        let machine = Machine::new(preset, cpus, options)?;
+    pub fn new(preset: Preset, cpus: usize, ram: RamFile) -> Result<Model, models::BadPreset> {
+        let machine = Machine::new(preset, cpus)?;
         Ok(Model { machine, ram })
     }
 

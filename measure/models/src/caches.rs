@@ -35,6 +35,15 @@ struct Elsewhere {
     modified: bool,
 }
 
+/// What the accesses of a CPU count.
+#[derive(Debug)]
+pub struct Counts<'a> {
+    /// What served them.
+    pub served: &'a mut Served,
+    /// What else happened.
+    pub events: &'a mut Events,
+}
+
 impl Private {
     /// The level that holds each line of data that the CPU has.
     fn outer(&mut self) -> &mut Cache {
@@ -63,57 +72,43 @@ impl Caches {
 
     /// One read or write of a line by `cpu`, through its data cache.
     #[inline]
-    pub fn data(
-        &mut self,
-        cpu: usize,
-        number: u64,
-        write: bool,
-        served: &mut Served,
-        events: &mut Events,
-    ) {
+    pub fn data(&mut self, cpu: usize, number: u64, write: bool, counts: &mut Counts<'_>) {
         if self.cpus[cpu].l1d.is_first(number, write) {
-            served.l1 += 1;
+            counts.served.l1 += 1;
         } else {
-            self.data_slow(cpu, number, write, served, events);
+            self.data_slow(cpu, number, write, counts);
         }
     }
 
-    fn data_slow(
-        &mut self,
-        cpu: usize,
-        number: u64,
-        write: bool,
-        served: &mut Served,
-        events: &mut Events,
-    ) {
+    fn data_slow(&mut self, cpu: usize, number: u64, write: bool, counts: &mut Counts<'_>) {
         if let Some(modified) = self.cpus[cpu].l1d.find(number) {
-            served.l1 += 1;
+            counts.served.l1 += 1;
             if write && !modified {
-                self.own(cpu, number, events);
+                self.own(cpu, number, counts.events);
                 self.cpus[cpu].l1d.mark(number, true);
             }
             return;
         }
-        let modified = self.below(cpu, number, write, served, events);
+        let modified = self.below(cpu, number, write, counts);
         let line = Line { number, modified };
         let Some(victim) = self.cpus[cpu].l1d.insert(line) else {
             return;
         };
         // The second level knows already that the line is modified.
         if self.cpus[cpu].l2.is_none() {
-            self.evict(victim, events);
+            self.evict(victim, counts.events);
         }
     }
 
     /// One fetch of a line by `cpu`, through its instruction cache.
     #[inline]
-    pub fn fetch(&mut self, cpu: usize, number: u64, served: &mut Served, events: &mut Events) {
+    pub fn fetch(&mut self, cpu: usize, number: u64, counts: &mut Counts<'_>) {
         let l1i = &mut self.cpus[cpu].l1i;
         if l1i.is_first(number, false) || l1i.find(number).is_some() {
-            served.l1 += 1;
+            counts.served.l1 += 1;
             return;
         }
-        self.below(cpu, number, false, served, events);
+        self.below(cpu, number, false, counts);
         let line = Line {
             number,
             modified: false,
@@ -123,41 +118,34 @@ impl Caches {
 
     /// Brings a line to `cpu` that its first level has not got; returns whether the CPU now has it
     /// modified.
-    fn below(
-        &mut self,
-        cpu: usize,
-        number: u64,
-        write: bool,
-        served: &mut Served,
-        events: &mut Events,
-    ) -> bool {
+    fn below(&mut self, cpu: usize, number: u64, write: bool, counts: &mut Counts<'_>) -> bool {
         if let Some(l2) = &mut self.cpus[cpu].l2
             && let Some(modified) = l2.find(number)
         {
-            served.l2 += 1;
+            counts.served.l2 += 1;
             if write && !modified {
-                self.own(cpu, number, events);
+                self.own(cpu, number, counts.events);
             }
             return write || modified;
         }
         let mut modified = write;
-        let elsewhere = self.snoop(cpu, number, write, events);
+        let elsewhere = self.snoop(cpu, number, write, counts.events);
         if elsewhere.modified {
-            served.remote += 1;
+            counts.served.remote += 1;
         } else if self.last.find(number).is_some() {
-            served.last += 1;
+            counts.served.last += 1;
             // A line that CPUs share stays.
             if self.fill == Fill::Victims && (write || !elsewhere.held) {
                 modified |= self.last.remove(number) == Some(true);
             }
         } else {
-            served.memory += 1;
+            counts.served.memory += 1;
             if self.fill == Fill::Misses {
                 let clean = Line {
                     number,
                     modified: false,
                 };
-                self.keep(clean, events);
+                self.keep(clean, counts.events);
             }
         }
         let line = Line { number, modified };
@@ -166,7 +154,7 @@ impl Caches {
         {
             // The second level knew already if it was modified.
             self.cpus[cpu].l1d.remove(victim.number);
-            self.evict(victim, events);
+            self.evict(victim, counts.events);
         }
         modified
     }

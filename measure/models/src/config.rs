@@ -67,6 +67,13 @@ pub struct WalkCacheShape {
     pub mib2: Option<u32>,
 }
 
+impl WalkCacheShape {
+    /// So many entries of each level.
+    pub const fn new(gib512: u32, gib1: u32, mib2: Option<u32>) -> WalkCacheShape {
+        WalkCacheShape { gib512, gib1, mib2 }
+    }
+}
+
 /// Latencies from an access to the use of what it reads, in cycles of the core, of accesses that do
 /// not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,25 +126,6 @@ pub struct Preset {
     pub latencies: Latencies,
     /// Cycles per 1000 instructions when nothing misses: 1000 / width of dispatch.
     pub base_mcpi: u32,
-}
-
-/// What the user chooses beside the core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Whether entries are cached for a contiguous run where tables say so (arm64's contiguous
-    /// bit); off: as 16 entries.
-    pub contiguous: bool,
-    /// Whether single pages are merged, for a core that can.
-    pub coalescing: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            contiguous: true,
-            coalescing: true,
-        }
-    }
 }
 
 /// A preset that describes no possible core.

@@ -6,14 +6,14 @@
 //! with what each CPU does, in the order in which it happens:
 //!
 //! ```
-//! use models::{Access, Flush, Machine, Options, Ram, Register, presets};
+//! use models::{Access, Flush, Machine, Ram, Register, presets};
 //! struct Empty;
 //! impl Ram for Empty {
 //!     fn read_u64(&self, _physical: u64) -> Option<u64> {
 //!         None
 //!     }
 //! }
-//! let mut machine = Machine::new(presets::CORTEX_A76, 2, Options::default())?;
+//! let mut machine = Machine::new(presets::CORTEX_A76, 2)?;
 //! machine.write(0, Register::Ttbr0, 0x4100_0000); // no translation before SCTLR_EL1.M is set
 //! machine.access(0, Access::read(0x4000_0000, 8), &Empty);
 //! machine.fetch(0, Access::read(0x4008_0000, 4), &Empty);
@@ -61,7 +61,7 @@ pub mod tlb;
 pub mod walk;
 mod walk_cache;
 
-pub use config::{BadPreset, Options, Preset};
+pub use config::{BadPreset, Preset};
 pub use control::{Control, Register};
 pub use figures::Figures;
 pub use flush::{Flush, Tables};

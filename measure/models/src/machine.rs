@@ -1,8 +1,8 @@
 //! A machine: cores of one kind, with what they share.
 
 use crate::cache::LINE_SHIFT;
-use crate::caches::Caches;
-use crate::config::{BadPreset, Options, Preset};
+use crate::caches::{Caches, Counts};
+use crate::config::{BadPreset, Preset};
 use crate::control::{Control, Register};
 use crate::figures::{Figures, Translated};
 use crate::flush::Flush;
@@ -74,10 +74,10 @@ struct Cpu {
 
 impl Machine {
     /// `cpus` cores, all caches empty, all MMUs off.
-    pub fn new(preset: Preset, cpus: usize, options: Options) -> Result<Self, BadPreset> {
+    pub fn new(preset: Preset, cpus: usize) -> Result<Self, BadPreset> {
         let cpu = Cpu {
             control: Control::default(),
-            mmu: Mmu::new(&preset, options)?,
+            mmu: Mmu::new(&preset)?,
             figures: Figures::default(),
         };
         Ok(Self {
@@ -152,13 +152,20 @@ impl Machine {
             return;
         };
         let last = (physical + bytes.max(1) - 1) / LINE;
-        let figures = &mut self.cpus[cpu].figures;
+        let Figures {
+            data,
+            fetch,
+            events,
+            ..
+        } = &mut self.cpus[cpu].figures;
+        let served = if side == Side::Fetch { fetch } else { data };
+        let mut counts = Counts { served, events };
         for line in physical / LINE..=last {
-            let (events, caches) = (&mut figures.events, &mut self.caches);
             match side {
-                Side::Fetch => caches.fetch(cpu, line, &mut figures.fetch, events),
-                Side::Read => caches.data(cpu, line, false, &mut figures.data, events),
-                Side::Write => caches.data(cpu, line, true, &mut figures.data, events),
+                Side::Fetch => self.caches.fetch(cpu, line, &mut counts),
+                _ => self
+                    .caches
+                    .data(cpu, line, side == Side::Write, &mut counts),
             }
         }
     }
@@ -199,8 +206,10 @@ impl Machine {
         events.skipped += u64::from(walked.skipped);
         events.contiguous += u64::from(walked.cached == CachedAs::Contiguous);
         events.coalesced += u64::from(walked.cached == CachedAs::Coalesced);
+        let served = walk;
+        let mut counts = Counts { served, events };
         for step in walked.walk.steps() {
-            self.caches.data(cpu, step.at / LINE, false, walk, events);
+            self.caches.data(cpu, step.at / LINE, false, &mut counts);
         }
     }
 

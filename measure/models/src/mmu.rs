@@ -1,6 +1,6 @@
 //! The translation of one CPU: two levels of TLB, walk caches, and the walk that fills them.
 
-use crate::config::{BadPreset, Options, Preset};
+use crate::config::{BadPreset, Preset};
 use crate::entry::{Entry, Kind, TABLE_SIZE};
 use crate::flush::Flush;
 use crate::tlb::Tlb;
@@ -72,7 +72,6 @@ pub struct Mmu {
     walk_cache: WalkCache,
     /// Whether `tlb2` holds entries that point to the last level of tables.
     tables_in_tlb2: bool,
-    contiguous: bool,
     coalesces: bool,
 }
 
@@ -87,7 +86,7 @@ fn ignored(roots: &Roots) -> u32 {
 
 impl Mmu {
     /// An MMU that is off, with nothing cached.
-    pub fn new(preset: &Preset, options: Options) -> Result<Self, BadPreset> {
+    pub fn new(preset: &Preset) -> Result<Self, BadPreset> {
         let own = |what, shape: Option<_>| shape.map(|shape| Tlb::new(what, shape)).transpose();
         Ok(Self {
             roots: Roots::Off,
@@ -100,8 +99,7 @@ impl Mmu {
             itlb2: own("itlb2", preset.itlb2)?,
             walk_cache: WalkCache::new(preset.walk),
             tables_in_tlb2: preset.walk.mib2.is_none(),
-            contiguous: options.contiguous,
-            coalesces: preset.coalesces && options.coalescing,
+            coalesces: preset.coalesces,
         })
     }
 
@@ -243,7 +241,7 @@ impl Mmu {
     /// The largest entry that the tables allow for a translation.
     fn entry(&self, address: u64, found: &Translation, walk: &Walk, ram: &impl Ram) -> Entry {
         let mut size = found.size;
-        if found.contiguous && self.contiguous {
+        if found.contiguous {
             size += 4;
         } else if self.coalesces && are_alike(found, walk, ram) {
             size += 2;

@@ -4,7 +4,7 @@ mod common;
 
 use common::SMALL;
 use models::cache::{Cache, Line};
-use models::caches::Caches;
+use models::caches::{Caches, Counts};
 use models::config::{CacheShape, Fill, Preset};
 use models::figures::{Events, Served};
 use proptest::prelude::*;
@@ -222,9 +222,10 @@ proptest! {
         let (mut served, mut events) = (Served::default(), Events::default());
         for (cpu, op, number) in ops {
             let cpu = cpu % cpus;
+            let mut counts = Counts { served: &mut served, events: &mut events };
             match op {
-                Op::Fetch => caches.fetch(cpu, number, &mut served, &mut events),
-                _ => caches.data(cpu, number, op == Op::Write, &mut served, &mut events),
+                Op::Fetch => caches.fetch(cpu, number, &mut counts),
+                _ => caches.data(cpu, number, op == Op::Write, &mut counts),
             }
             slow.step(cpu, op, number);
             prop_assert_eq!((served, events), (slow.served, slow.events));
@@ -243,9 +244,10 @@ proptest! {
         let mut caches = Caches::new(&preset, 3).expect("a possible shape");
         let (mut served, mut events) = (Served::default(), Events::default());
         for (cpu, op, number) in ops {
+            let mut counts = Counts { served: &mut served, events: &mut events };
             match op {
-                Op::Fetch => caches.fetch(cpu, number, &mut served, &mut events),
-                _ => caches.data(cpu, number, op == Op::Write, &mut served, &mut events),
+                Op::Fetch => caches.fetch(cpu, number, &mut counts),
+                _ => caches.data(cpu, number, op == Op::Write, &mut counts),
             }
             let holders = (0..3).filter(|&cpu| caches.held(cpu).iter().any(|l| l.number == number));
             let holders: Vec<usize> = holders.collect();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CR4, Memory, ROOT, TCR, X86_GLOBAL, X86_PAGE};
-use models::{Access, Control, Flush, Machine, Options, Register, Roots, presets};
+use models::{Access, Control, Flush, Machine, Register, Roots, presets};
 
 const PG: u64 = 1 << 31;
 const LME: u64 = 1 << 8;
@@ -81,7 +81,7 @@ fn a_machine() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x1000, 12, 0x8000 | X86_PAGE);
     memory.map_x86(0x2000, 12, 0x9000 | X86_PAGE | X86_GLOBAL);
-    let mut machine = Machine::new(presets::ZEN4, 2, Options::default()).expect("real");
+    let mut machine = Machine::new(presets::ZEN4, 2).expect("real");
     for cpu in 0..2 {
         for (register, value) in [
             (Register::Efer, LME),

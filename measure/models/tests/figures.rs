@@ -5,7 +5,7 @@ mod common;
 use common::{Memory, Random, SMALL, X86_PAGE, x86};
 use models::estimate::cycles;
 use models::figures::{Served, Translated};
-use models::{Access, Figures, Flush, Machine, Options, presets};
+use models::{Access, Figures, Flush, Machine, presets};
 use std::collections::BTreeSet;
 
 fn served(counts: [u64; 5]) -> Served {
@@ -72,7 +72,7 @@ fn estimate_by_hand() {
 #[test]
 fn all_presets() {
     for preset in presets::ALL {
-        Machine::new(*preset, 8, Options::default()).expect(preset.name);
+        Machine::new(*preset, 8).expect(preset.name);
         assert_eq!(presets::named(preset.name), Some(*preset));
         let l = preset.latencies;
         assert!(l.l1 < l.l2 && l.l2 <= l.last && l.last < l.remote && l.remote < l.memory);
@@ -89,7 +89,7 @@ fn the_same_twice() {
     }
     for preset in presets::ALL.iter().chain([&SMALL]) {
         let run = || {
-            let mut machine = Machine::new(*preset, 3, Options::default()).expect("a preset");
+            let mut machine = Machine::new(*preset, 3).expect("a preset");
             (0..3).for_each(|cpu| machine.set_roots(cpu, x86(cpu as u64)));
             let mut random = Random(7);
             for step in 0..30_000 {

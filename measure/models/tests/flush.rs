@@ -4,11 +4,19 @@
 mod common;
 
 use common::{
-    ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, Memory, NO_RUNS, SMALL, X86_GLOBAL,
-    X86_LARGE, X86_PAGE, arm, one, x86,
+    ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, Memory, SMALL, X86_GLOBAL, X86_LARGE,
+    X86_PAGE, arm, one, x86,
 };
 use models::config::{TlbArray, WalkCacheShape};
-use models::{Access, Flush, Machine, Options, Preset, Tables, presets};
+use models::{Access, Figures, Flush, Machine, Preset, Tables, presets};
+
+/// What a read of an address would count now.
+fn read(machine: &Machine, memory: &Memory, address: u64) -> Figures {
+    let mut copy = machine.clone();
+    copy.reset();
+    copy.access(0, Access::read(address, 1), memory);
+    copy.figures(0)
+}
 
 /// Whether a read of each address under a tag needs a walk; the order of the reads matters only for
 /// what they evict, and nothing here fills a set.
@@ -18,9 +26,7 @@ fn walks(machine: &Machine, memory: &Memory, spaces: &[(u64, &[u64])]) -> Vec<bo
         for &address in addresses {
             let mut copy = machine.clone();
             copy.set_roots(0, x86(pcid));
-            copy.reset();
-            copy.access(0, Access::read(address, 1), memory);
-            walks.push(copy.figures(0).dtlb.walks == 1);
+            walks.push(read(&copy, memory, address).dtlb.walks == 1);
         }
     }
     walks
@@ -38,7 +44,7 @@ fn two_spaces() -> (Machine, Memory) {
     for page in [GLOBAL, GLOBAL_TOO] {
         memory.map_x86(page, 12, page | 0x400_0000 | X86_PAGE | X86_GLOBAL);
     }
-    let mut machine = one(presets::ZEN4, Options::default(), x86(1));
+    let mut machine = one(presets::ZEN4, x86(1));
     for (pcid, pages) in [
         (1, [0x1000, 0x2000]),
         (2, [0x1000, 0x2000]),
@@ -111,7 +117,7 @@ fn figures_of_flushes() {
 fn broadcast_reaches_each_cpu() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x1000, 12, 0x4_1000 | X86_PAGE);
-    let mut machine = Machine::new(SMALL, 3, Options::default()).expect("a preset that can be");
+    let mut machine = Machine::new(SMALL, 3).expect("a preset that can be");
     for cpu in 0..3 {
         machine.set_roots(cpu, x86(0));
         machine.access(cpu, Access::read(0x1000, 1), &memory);
@@ -140,14 +146,9 @@ fn runs_blocks_and_pieces() {
     memory.map_arm(0x2_0000, 12, 0x3_0000 | ARM_PAGE);
     memory.map_arm(0x20_0000, 21, 0x4020_0000 | ARM_BLOCK);
     let pages = [0x1_0000, 0x1_f000, 0x2_0000, 0x20_0000, 0x3f_f000];
-    let flushed = |address, contiguous| {
-        let options = if contiguous {
-            Options::default()
-        } else {
-            NO_RUNS
-        };
+    let flushed = |address| {
         // The first level of the A72 has pieces of 1 MiB of the block.
-        let mut machine = one(presets::CORTEX_A72, options, arm(3));
+        let mut machine = one(presets::CORTEX_A72, arm(3));
         for page in pages {
             machine.access(0, Access::read(page, 1), &memory);
         }
@@ -159,18 +160,11 @@ fn runs_blocks_and_pieces() {
             tables: Tables::Keep,
         };
         machine.flush(0, &flush);
-        pages.map(|page| {
-            let mut copy = machine.clone();
-            copy.reset();
-            copy.access(0, Access::read(page, 1), &memory);
-            copy.figures(0).dtlb.walks == 1
-        })
+        pages.map(|page| read(&machine, &memory, page).dtlb.walks == 1)
     };
-    assert_eq!(flushed(0x1_5000, true), [YES, YES, NO, NO, NO]);
-    assert_eq!(flushed(0x1_5000, false), [NO; 5]);
-    assert_eq!(flushed(0x1_f000, false), [NO, YES, NO, NO, NO]);
-    assert_eq!(flushed(0x30_0000, true), [NO, NO, NO, YES, YES]);
-    assert_eq!(flushed(0x2_0000, true), [NO, NO, YES, NO, NO]);
+    assert_eq!(flushed(0x1_5000), [YES, YES, NO, NO, NO]);
+    assert_eq!(flushed(0x30_0000), [NO, NO, NO, YES, YES]);
+    assert_eq!(flushed(0x2_0000), [NO, NO, YES, NO, NO]);
 }
 
 /// A piece is dropped with its block even when the second level has forgotten the block.
@@ -184,7 +178,7 @@ fn pieces_of_a_block_in_the_first_level() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x20_0000, 21, 0x20_0000 | X86_PAGE | X86_LARGE);
     memory.map_x86(0x1000, 12, 0x1000 | X86_PAGE);
-    let mut machine = one(tiny, Options::default(), x86(0));
+    let mut machine = one(tiny, x86(0));
     for page in [0x20_0000, 0x30_0000, 0x1000] {
         machine.access(0, Access::read(page, 1), &memory);
     }
@@ -197,11 +191,7 @@ fn pieces_of_a_block_in_the_first_level() {
 #[test]
 fn walk_caches() {
     let with_caches = |mib2| Preset {
-        walk: WalkCacheShape {
-            gib512: 4,
-            gib1: 4,
-            mib2,
-        },
+        walk: WalkCacheShape::new(4, 4, mib2),
         ..SMALL
     };
     let mut memory = Memory::new(0x20000);
@@ -218,16 +208,13 @@ fn walk_caches() {
     // One cache of its own for entries of 2 MiB, or those of the second-level TLB.
     for preset in [with_caches(Some(4)), with_caches(None)] {
         let reads = |flush: Option<Flush>| {
-            let mut machine = one(preset, Options::default(), x86(1));
+            let mut machine = one(preset, x86(1));
             machine.access(0, Access::read(0x1000, 1), &memory);
             machine.access(0, Access::read(0x20_1000, 1), &memory);
             assert_eq!(machine.figures(0).walk.all(), 4 + 2);
             flush.iter().for_each(|flush| machine.flush(0, flush));
             [0x2000, 0x20_2000].map(|page| {
-                let mut copy = machine.clone();
-                copy.reset();
-                copy.access(0, Access::read(page, 1), &memory);
-                let figures = copy.figures(0);
+                let figures = read(&machine, &memory, page);
                 assert_eq!(figures.walk.all() + figures.events.skipped, 4);
                 figures.walk.all()
             })
@@ -252,7 +239,7 @@ fn globals_of_aarch64() {
     let mut memory = Memory::new(0x20000);
     memory.map_arm(0x1000, 12, 0x1000 | ARM_PAGE & !ARM_NOT_GLOBAL);
     memory.map_arm(0x2000, 12, 0x2000 | ARM_PAGE);
-    let mut machine = one(presets::CORTEX_A76, Options::default(), arm(3));
+    let mut machine = one(presets::CORTEX_A76, arm(3));
     let read = |machine: &mut Machine| {
         machine.reset();
         machine.access(0, Access::read(0x1000, 1), &memory);

@@ -3,11 +3,10 @@
 mod common;
 
 use common::{
-    ARM_PAGE, CR4, EFER, Memory, NO_COALESCING, ROOT, SMALL, X86_LARGE, X86_PAGE, X86_TABLE, arm,
-    holds, one, x86,
+    ARM_PAGE, CR4, EFER, Memory, ROOT, SMALL, X86_LARGE, X86_PAGE, X86_TABLE, arm, holds, one, x86,
 };
 use models::config::{TlbArray, WalkCacheShape};
-use models::{Access, Options, Preset, Ram, Roots};
+use models::{Access, Preset, Ram, Roots};
 
 /// The reads of RAM that a machine asks for.
 struct Watched<'a>(&'a Memory, std::cell::RefCell<Vec<u64>>);
@@ -31,7 +30,7 @@ fn a_walk_reads_each_level_through_the_data_cache() {
     let mut memory = Memory::new(0x20000);
     pages(&mut memory, 1);
     let watched = Watched(&memory, Default::default());
-    let mut machine = one(SMALL, NO_COALESCING, x86(0));
+    let mut machine = one(SMALL, x86(0));
     machine.access(0, Access::read(0x1000, 8), &watched);
     assert_eq!(*watched.1.borrow(), [0x1000, 0x2000, 0x3000, 0x4008]);
     let figures = machine.figures(0);
@@ -50,7 +49,7 @@ fn levels() {
     let mut memory = Memory::new(0x20000);
     pages(&mut memory, 64);
     let circle = |count: u64| {
-        let mut machine = one(SMALL, Options::default(), x86(0));
+        let mut machine = one(SMALL, x86(0));
         for round in 0..11 {
             if round == 1 {
                 machine.reset();
@@ -72,7 +71,7 @@ fn levels() {
 fn fetches_have_a_first_level_of_their_own() {
     let mut memory = Memory::new(0x20000);
     pages(&mut memory, 1);
-    let mut machine = one(SMALL, Options::default(), x86(0));
+    let mut machine = one(SMALL, x86(0));
     machine.access(0, Access::read(0x1000, 4), &memory);
     machine.fetch(0, Access::read(0x1000, 4), &memory);
     machine.fetch(0, Access::read(0x1004, 4), &memory);
@@ -84,7 +83,7 @@ fn fetches_have_a_first_level_of_their_own() {
         stlb: Some(SMALL.dtlb),
         ..SMALL
     };
-    let mut machine = one(apart, Options::default(), x86(0));
+    let mut machine = one(apart, x86(0));
     machine.access(0, Access::read(0x1000, 4), &memory);
     machine.fetch(0, Access::read(0x1000, 4), &memory);
     machine.access(0, Access::write(0x1000, 4), &memory);
@@ -101,7 +100,7 @@ fn rights() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x1000, 12, 0x1000 | X86_PAGE & !0x40);
     memory.map_x86(0x2000, 12, 0x8000 | X86_PAGE);
-    let mut machine = one(SMALL, Options::default(), x86(0));
+    let mut machine = one(SMALL, x86(0));
     let mut walks = |memory: &Memory, access| {
         machine.reset();
         machine.access(0, access, memory);
@@ -127,11 +126,7 @@ fn rights() {
 #[test]
 fn rights_in_walk_caches() {
     let caches = |mib2| Preset {
-        walk: WalkCacheShape {
-            gib512: 2,
-            gib1: 2,
-            mib2,
-        },
+        walk: WalkCacheShape::new(2, 2, mib2),
         coalesces: false,
         ..SMALL
     };
@@ -141,7 +136,7 @@ fn rights_in_walk_caches() {
         let at = memory.entry(0x1000, 30, X86_TABLE);
         let entry = memory.read(at);
         memory.write(at, entry & !2);
-        let mut machine = one(preset, Options::default(), x86(0));
+        let mut machine = one(preset, x86(0));
         machine.access(0, Access::read(0x1000, 1), &memory);
         machine.access(0, Access::read(0x2000, 1), &memory);
         assert_eq!(machine.figures(0).events.skipped, 3);
@@ -153,16 +148,12 @@ fn rights_in_walk_caches() {
 #[test]
 fn room_of_walk_caches() {
     let preset = Preset {
-        walk: WalkCacheShape {
-            gib512: 0,
-            gib1: 0,
-            mib2: Some(3),
-        },
+        walk: WalkCacheShape::new(0, 0, Some(3)),
         coalesces: false,
         ..SMALL
     };
     let mut memory = Memory::new(0x40000);
-    let mut machine = one(preset, Options::default(), x86(0));
+    let mut machine = one(preset, x86(0));
     let mut next_page = 0;
     // Reads a new page of a block of 2 MiB: whether its table was known.
     let mut known = |block: u64, memory: &mut Memory| {
@@ -194,7 +185,7 @@ fn room_of_walk_caches() {
 fn known_addresses() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x1000, 12, 0x8000 | X86_PAGE);
-    let mut machine = one(SMALL, Options::default(), x86(0));
+    let mut machine = one(SMALL, x86(0));
     machine.access(0, Access::read(0x1000, 1).at(0xc000), &memory);
     assert!(holds(&machine, 0xc000) && !holds(&machine, 0x8000));
 }
@@ -204,7 +195,7 @@ fn known_addresses() {
 fn stale_entries() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x1000, 12, 0x8000 | X86_PAGE);
-    let mut machine = one(SMALL, Options::default(), x86(0));
+    let mut machine = one(SMALL, x86(0));
     machine.access(0, Access::read(0x1000, 1), &memory);
     memory.map_x86(0x1000, 12, 0);
     machine.access(0, Access::read(0x1000, 1), &memory);
@@ -224,7 +215,7 @@ fn two_pages() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x1000, 12, 0x8000 | X86_PAGE);
     memory.map_x86(0x2000, 12, 0xb000 | X86_PAGE);
-    let mut machine = one(SMALL, Options::default(), x86(0));
+    let mut machine = one(SMALL, x86(0));
     machine.access(0, Access::write(0x1ffc, 8).at(0x8ffc), &memory);
     let figures = machine.figures(0);
     assert_eq!((figures.dtlb.walks, figures.data.all()), (2, 2));
@@ -245,7 +236,7 @@ fn a_page_that_the_second_level_has_in_pieces() {
     let mut memory = Memory::new(0x20000);
     memory.map_x86(0x4000_0000, 30, 0x8000_0000 | X86_PAGE | X86_LARGE);
     pages(&mut memory, 4);
-    let mut machine = one(preset, Options::default(), x86(0));
+    let mut machine = one(preset, x86(0));
     machine.access(0, Access::read(0x4000_0000, 1), &memory);
     machine.access(0, Access::read(0x7fff_f000, 1), &memory);
     let figures = machine.figures(0);
@@ -264,7 +255,7 @@ fn a_page_that_the_second_level_has_in_pieces() {
 fn top_byte() {
     let mut memory = Memory::new(0x20000);
     memory.map_arm(0x1000, 12, 0x8000 | ARM_PAGE);
-    let mut machine = one(SMALL, Options::default(), arm(1));
+    let mut machine = one(SMALL, arm(1));
     machine.access(0, Access::read(0xab00_0000_0000_1000, 1), &memory);
     machine.access(0, Access::read(0x1000, 1), &memory);
     let figures = machine.figures(0);
@@ -285,7 +276,7 @@ fn five_levels() {
         cr4: CR4 | LA57,
         efer: EFER,
     };
-    let mut machine = one(SMALL, Options::default(), roots);
+    let mut machine = one(SMALL, roots);
     machine.access(0, Access::read(high, 1), &memory);
     machine.access(0, Access::read(high, 1), &memory);
     let figures = machine.figures(0);
@@ -296,7 +287,7 @@ fn five_levels() {
 #[test]
 fn off() {
     let memory = Memory::new(0x3000);
-    let mut machine = one(SMALL, Options::default(), Roots::Off);
+    let mut machine = one(SMALL, Roots::Off);
     machine.access(0, Access::read(0x1000, 1), &memory);
     let figures = machine.figures(0);
     assert_eq!((figures.dtlb.all(), figures.data.memory), (0, 1));

@@ -3,10 +3,10 @@
 mod common;
 
 use common::{
-    ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, ARM_TABLE, Memory, NO_COALESCING, NO_RUNS, Random,
-    X86_PAGE, X86_TABLE, arm, one, x86,
+    ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, ARM_TABLE, Memory, Random, X86_PAGE, X86_TABLE, arm, one,
+    x86,
 };
-use models::{Access, Figures, Options, Preset, Roots, presets};
+use models::{Access, Figures, Preset, Roots, presets};
 
 const BASE: u64 = 0x4000_0000;
 const BYTES: u64 = 64 << 20;
@@ -24,8 +24,8 @@ fn mapped(size: u32, bits: u64, table_bits: u64) -> Memory {
 }
 
 /// What random reads count, after as many to warm up.
-fn read(preset: Preset, options: Options, roots: Roots, memory: &Memory) -> Figures {
-    let mut machine = one(preset, options, roots);
+fn read(preset: Preset, roots: Roots, memory: &Memory) -> Figures {
+    let mut machine = one(preset, roots);
     let mut random = Random(42);
     for read in 0..READS * 2 {
         if read == READS {
@@ -51,10 +51,10 @@ fn assert_rate(walks: u64, entries: u64, pages: u64) {
 fn pages_of_4_kib() {
     let memory = mapped(12, ARM_PAGE, ARM_TABLE);
     // The second level holds the 32 entries that point to tables, too.
-    let figures = read(presets::CORTEX_A76, Options::default(), arm(1), &memory);
+    let figures = read(presets::CORTEX_A76, arm(1), &memory);
     assert_rate(figures.dtlb.walks, 1280 - 32, 16384);
     assert_eq!(figures.dtlb.all(), READS);
-    let figures = read(presets::CORTEX_A72, Options::default(), arm(1), &memory);
+    let figures = read(presets::CORTEX_A72, arm(1), &memory);
     assert_rate(figures.dtlb.walks, 1024, 16384);
     // Walk caches have the upper levels: a walk reads one entry.
     assert_eq!(figures.walk.all(), figures.dtlb.walks);
@@ -65,23 +65,21 @@ fn runs_of_64_kib() {
     let memory = mapped(12, ARM_PAGE | ARM_CONTIGUOUS, ARM_TABLE);
     // 1024 runs: all of them fit.
     for preset in [presets::CORTEX_A76, presets::CORTEX_A72] {
-        let figures = read(preset, Options::default(), arm(1), &memory);
+        let figures = read(preset, arm(1), &memory);
         let first = u64::from(preset.dtlb[0].entries);
         let few = figures.dtlb.walks < READS / 100;
         assert!(few, "{} {:?}", preset.name, figures.dtlb);
         assert_rate(figures.dtlb.l1_misses(), first, 1024);
     }
-    let figures = read(presets::CORTEX_A76, NO_RUNS, arm(1), &memory);
-    assert_rate(figures.dtlb.walks, 1280 - 32, 16384);
 }
 
 #[test]
 fn blocks_of_2_mib() {
     let memory = mapped(21, ARM_BLOCK, ARM_TABLE);
     // 32 blocks: the first level of the A76 has them all; that of the A72 has pieces of 1 MiB.
-    let figures = read(presets::CORTEX_A76, Options::default(), arm(1), &memory);
+    let figures = read(presets::CORTEX_A76, arm(1), &memory);
     assert_eq!((figures.dtlb.l1, figures.dtlb.walks), (READS, 0));
-    let figures = read(presets::CORTEX_A72, Options::default(), arm(1), &memory);
+    let figures = read(presets::CORTEX_A72, arm(1), &memory);
     assert_eq!(figures.dtlb.walks, 0);
     assert_rate(figures.dtlb.l2, 32, 64);
 }
@@ -89,11 +87,15 @@ fn blocks_of_2_mib() {
 #[test]
 fn x86_64() {
     let memory = mapped(12, X86_PAGE, X86_TABLE);
-    let figures = read(presets::GOLDEN_COVE, Options::default(), x86(1), &memory);
+    let figures = read(presets::GOLDEN_COVE, x86(1), &memory);
     assert_rate(figures.dtlb.walks, 2048, 16384);
-    let figures = read(presets::ZEN4, NO_COALESCING, x86(1), &memory);
+    let single = Preset {
+        coalesces: false,
+        ..presets::ZEN4
+    };
+    let figures = read(single, x86(1), &memory);
     assert_rate(figures.dtlb.walks, 3072 - 32, 16384);
     // Coalesced: 4096 entries of 16 KiB.
-    let figures = read(presets::ZEN4, Options::default(), x86(1), &memory);
+    let figures = read(presets::ZEN4, x86(1), &memory);
     assert_rate(figures.dtlb.walks, 3072 - 32, 4096);
 }

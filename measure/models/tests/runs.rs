@@ -2,15 +2,12 @@
 
 mod common;
 
-use common::{
-    ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, Memory, NO_COALESCING, NO_RUNS, SMALL, X86_PAGE, arm,
-    holds, one, x86,
-};
-use models::{Access, Figures, Options, Preset, Roots, presets};
+use common::{ARM_BLOCK, ARM_CONTIGUOUS, ARM_PAGE, Memory, SMALL, X86_PAGE, arm, holds, one, x86};
+use models::{Access, Figures, Preset, Roots, presets};
 
 /// Reads each of `pages` once, then each once more.
-fn read(preset: Preset, options: Options, roots: Roots, memory: &Memory, pages: &[u64]) -> Figures {
-    let mut machine = one(preset, options, roots);
+fn read(preset: Preset, roots: Roots, memory: &Memory, pages: &[u64]) -> Figures {
+    let mut machine = one(preset, roots);
     for _ in 0..2 {
         for page in pages {
             machine.access(0, Access::read(page + 8, 8), memory);
@@ -33,11 +30,9 @@ fn two_runs() -> (Memory, Vec<u64>) {
 fn the_contiguous_bit() {
     let (memory, pages) = two_runs();
     for preset in [presets::CORTEX_A72, presets::CORTEX_A76] {
-        let on = read(preset, Options::default(), arm(0), &memory, &pages);
-        let counts = |of: Figures| (of.dtlb.walks, of.dtlb.l1, of.events.contiguous);
-        assert_eq!(counts(on), (2, 62, 2));
-        let off = read(preset, NO_RUNS, arm(0), &memory, &pages);
-        assert_eq!(counts(off), (32, 32, 0));
+        let of = read(preset, arm(0), &memory, &pages);
+        let counts = (of.dtlb.walks, of.dtlb.l1, of.events.contiguous);
+        assert_eq!(counts, (2, 62, 2));
     }
 }
 
@@ -47,7 +42,7 @@ fn the_contiguous_bit() {
 fn a_run_with_a_hole_in_its_bits() {
     let (mut memory, pages) = two_runs();
     memory.map_arm(pages[3], 12, pages[3] | 0x400_0000 | ARM_PAGE);
-    let mut machine = one(presets::CORTEX_A76, Options::default(), arm(0));
+    let mut machine = one(presets::CORTEX_A76, arm(0));
     machine.access(0, Access::read(pages[3], 1), &memory);
     machine.access(0, Access::read(pages[4], 1), &memory);
     let figures = machine.figures(0);
@@ -62,7 +57,7 @@ fn contiguous_blocks() {
     for &page in &pages {
         memory.map_arm(page, 21, page | ARM_BLOCK | ARM_CONTIGUOUS);
     }
-    let read = |preset| read(preset, Options::default(), arm(0), &memory, &pages);
+    let read = |preset| read(preset, arm(0), &memory, &pages);
     let large = read(presets::CORTEX_A76);
     assert_eq!((large.dtlb.walks, large.events.contiguous), (1, 1));
     // The first level has none of 32 MiB: 15 pieces come from the second.
@@ -80,7 +75,7 @@ fn four(physical: u64, change: impl Fn(u64) -> u64) -> Figures {
         let entry = (physical + index as u64 * 4096) | X86_PAGE;
         memory.map_x86(page, 12, if index == 2 { change(entry) } else { entry });
     }
-    read(presets::ZEN4, Options::default(), x86(0), &memory, &FOUR)
+    read(presets::ZEN4, x86(0), &memory, &FOUR)
 }
 
 #[test]
@@ -104,22 +99,21 @@ fn coalescing_wants_four_equal_neighbours() {
 }
 
 #[test]
-fn coalescing_can_be_off() {
+fn not_every_core_coalesces() {
     let mut memory = Memory::new(0x20000);
     for page in FOUR {
         memory.map_x86(page, 12, page | X86_PAGE);
     }
-    let walks = |preset, options| read(preset, options, x86(0), &memory, &FOUR).dtlb.walks;
-    assert_eq!(walks(presets::ZEN4, Options::default()), 1);
-    assert_eq!(walks(presets::ZEN4, NO_COALESCING), 4);
-    assert_eq!(walks(presets::GOLDEN_COVE, Options::default()), 4);
+    let walks = |preset| read(preset, x86(0), &memory, &FOUR).dtlb.walks;
+    assert_eq!(walks(presets::ZEN4), 1);
+    assert_eq!(walks(presets::GOLDEN_COVE), 4);
 }
 
 /// The physical address of each page of a run is its own.
 #[test]
 fn addresses_within_runs() {
     let (memory, pages) = two_runs();
-    let mut machine = one(SMALL, Options::default(), arm(0));
+    let mut machine = one(SMALL, arm(0));
     for &page in &pages {
         machine.access(0, Access::read(page, 1), &memory);
         assert!(holds(&machine, page | 0x400_0000), "{page:#x}");

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Memory, SMALL, one};
 use models::config::{CacheShape, Fill};
-use models::{Access, Figures, Machine, Options, Preset, Roots, presets};
+use models::{Access, Figures, Machine, Preset, Roots, presets};
 
 /// Reads `lines` lines, `stride` lines apart, `rounds` times over.
 fn stride(machine: &mut Machine, lines: u64, stride: u64, rounds: u64) -> Figures {
@@ -24,10 +24,10 @@ fn stride(machine: &mut Machine, lines: u64, stride: u64, rounds: u64) -> Figure
 fn what_just_fits_and_what_does_not() {
     for preset in presets::ALL {
         let (name, lines) = (preset.name, preset.l1d.bytes / 64);
-        let mut machine = one(*preset, Options::default(), Roots::Off);
+        let mut machine = one(*preset, Roots::Off);
         let fits = stride(&mut machine, lines, 1, 10).data;
         assert_eq!((fits.l1, fits.memory), (lines * 9, lines), "{name}");
-        let mut machine = one(*preset, Options::default(), Roots::Off);
+        let mut machine = one(*preset, Roots::Off);
         let sets = lines / u64::from(preset.l1d.ways);
         let over = stride(&mut machine, lines + sets, 1, 10).data;
         assert_eq!((over.l1, over.all()), (0, (lines + sets) * 10), "{name}");
@@ -40,9 +40,9 @@ fn what_just_fits_and_what_does_not() {
 fn a_stride_that_hits_one_set() {
     let preset = presets::CORTEX_A76;
     let (sets, ways) = (256, 4);
-    let mut machine = one(preset, Options::default(), Roots::Off);
+    let mut machine = one(preset, Roots::Off);
     assert_eq!(stride(&mut machine, ways, sets, 5).data.l1, ways * 4);
-    let mut machine = one(preset, Options::default(), Roots::Off);
+    let mut machine = one(preset, Roots::Off);
     assert_eq!(stride(&mut machine, ways + 1, sets, 5).data.l1, 0);
 }
 
@@ -58,7 +58,7 @@ fn victims_add_to_the_second_level() {
             fill,
             ..SMALL
         };
-        let mut machine = one(preset, Options::default(), Roots::Off);
+        let mut machine = one(preset, Roots::Off);
         stride(&mut machine, 12, 1, 1);
         let again = stride(&mut machine, 12, 1, 1).data;
         assert_eq!(again.memory, memory, "{fill:?}");
@@ -69,7 +69,7 @@ fn victims_add_to_the_second_level() {
 #[test]
 fn a_line_that_two_cpus_write() {
     let ram = Memory::new(0x3000);
-    let mut machine = Machine::new(presets::CORTEX_A76, 2, Options::default()).expect("real");
+    let mut machine = Machine::new(presets::CORTEX_A76, 2).expect("real");
     let in_turn = |machine: &mut Machine, address: u64, apart: u64| {
         for turn in 0..100 {
             let address = address + turn as u64 % 2 * apart;
@@ -93,7 +93,7 @@ fn a_line_that_two_cpus_write() {
 #[test]
 fn a_line_that_is_read_by_others() {
     let ram = Memory::new(0x3000);
-    let mut machine = Machine::new(presets::CORTEX_A76, 3, Options::default()).expect("real");
+    let mut machine = Machine::new(presets::CORTEX_A76, 3).expect("real");
     machine.access(0, Access::write(0x1000, 8), &ram);
     machine.access(1, Access::read(0x1000, 8), &ram);
     machine.access(2, Access::read(0x1000, 8), &ram);
@@ -123,7 +123,7 @@ fn accesses_that_cross() {
         (0x1ffc, 8, 2),
         (0x1fc0, 128, 2),
     ] {
-        let mut machine = one(SMALL, Options::default(), Roots::Off);
+        let mut machine = one(SMALL, Roots::Off);
         machine.access(0, Access::read(address, bytes), &ram);
         assert_eq!(machine.figures(0).data.all(), lines, "{address:#x} {bytes}");
     }
@@ -133,7 +133,7 @@ fn accesses_that_cross() {
 #[test]
 fn fetches() {
     let ram = Memory::new(0x3000);
-    let mut machine = one(SMALL, Options::default(), Roots::Off);
+    let mut machine = one(SMALL, Roots::Off);
     machine.fetch(0, Access::read(0x1000, 4), &ram);
     machine.fetch(0, Access::read(0x1004, 4), &ram);
     machine.access(0, Access::read(0x1008, 4), &ram);
@@ -147,7 +147,7 @@ fn fetches() {
 fn devices() {
     let mut ram = Memory::new(0x10000);
     ram.map_x86(0x4000, 12, 0x9000_0000 | common::X86_PAGE);
-    let mut machine = one(SMALL, Options::default(), common::x86(0));
+    let mut machine = one(SMALL, common::x86(0));
     let device = Access {
         device: true,
         ..Access::write(0x4000, 4)

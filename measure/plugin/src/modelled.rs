@@ -3,7 +3,6 @@ use crate::abi::{Access, Instruction, Sees};
 use crate::turns;
 use crate::{RUN, locked};
 use counts::Arch;
-use counts::args::ModelArgs;
 use counts::insn::{Effect, bulk, gpr_name};
 use counts::lines::LINE;
 use counts::model::{Model, RamFile};
@@ -23,14 +22,14 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// By arguments.
+    /// Of a core.
     pub fn new(
         arch: Arch,
-        args: &ModelArgs,
+        core: models::Preset,
         ram: RamFile,
         cpus: usize,
     ) -> Result<Modelled, String> {
-        let model = Model::new(args.preset, cpus, args.options, ram);
+        let model = Model::new(core, cpus, ram);
         Ok(Modelled {
             arch,
             model: Mutex::new(model.map_err(|error| error.to_string())?),

@@ -51,8 +51,8 @@ impl Run {
             .create(true)
             .open(&args.out)
             .map_err(|error| format!("cannot write out={}: {error}", args.out.display()))?;
-        let model = match (&args.model, ram(arch, args)?) {
-            (Some(model), Some(ram)) => Some(Modelled::new(arch, model, ram, cpus)?),
+        let model = match (args.model, ram(arch, args)?) {
+            (Some(core), Some(ram)) => Some(Modelled::new(arch, core, ram, cpus)?),
             _ => None,
         };
         Ok(Run {

@@ -31,11 +31,7 @@ pub const ZEN4: Preset = Preset {
     itlb: &[TlbArray::new(64, 64, &[12, 14, 21, 30])],
     tlb2: &[TlbArray::new(3072, 24, &[12, 14, 21])],
     itlb2: Some(&[TlbArray::new(512, 8, &[12, 14, 21])]),
-    walk: WalkCacheShape {
-        gib512: 16,
-        gib1: 48,
-        mib2: None,
-    },
+    walk: WalkCacheShape::new(16, 48, None),
     coalesces: true,
     latencies: Latencies {
         l1: 4,

@@ -29,11 +29,7 @@ pub const CORTEX_A72: Preset = Preset {
     itlb: &[TlbArray::new(48, 48, &[12, 16, 20])],
     tlb2: &[TlbArray::new(1024, 4, &[12, 16, 20, 21, 30])],
     itlb2: None,
-    walk: WalkCacheShape {
-        gib512: 4,
-        gib1: 16,
-        mib2: Some(64),
-    },
+    walk: WalkCacheShape::new(4, 16, Some(64)),
     coalesces: false,
     latencies: Latencies {
         l1: 4,
@@ -75,11 +71,7 @@ pub const CORTEX_A76: Preset = Preset {
     itlb: &[TlbArray::new(48, 48, &[12, 16, 21, 25])],
     tlb2: &[TlbArray::new(1280, 5, &[12, 16, 21, 25, 29, 30])],
     itlb2: None,
-    walk: WalkCacheShape {
-        gib512: 4,
-        gib1: 16,
-        mib2: None,
-    },
+    walk: WalkCacheShape::new(4, 16, None),
     coalesces: false,
     latencies: Latencies {
         l1: 4,

@@ -41,11 +41,7 @@ pub const GOLDEN_COVE: Preset = Preset {
         TlbArray::new(1024, 8, &[12, 30]),
     ],
     itlb2: None,
-    walk: WalkCacheShape {
-        gib512: 4,
-        gib1: 4,
-        mib2: Some(32),
-    },
+    walk: WalkCacheShape::new(4, 4, Some(32)),
     coalesces: false,
     latencies: Latencies {
         l1: 5,

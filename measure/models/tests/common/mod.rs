@@ -3,7 +3,7 @@
 
 use models::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShape};
 use models::walk::Walk;
-use models::{Machine, Options, Ram, Roots};
+use models::{Machine, Ram, Roots};
 
 /// RAM from physical address 0, in which tables are made one after the other.
 #[derive(Clone)]
@@ -114,11 +114,7 @@ pub const SMALL: Preset = Preset {
     itlb: &[TlbArray::new(4, 4, &[12, 14, 16, 21, 25, 30])],
     tlb2: &[TlbArray::new(16, 4, &[12, 14, 16, 21, 25, 30])],
     itlb2: None,
-    walk: WalkCacheShape {
-        gib512: 0,
-        gib1: 0,
-        mib2: Some(0),
-    },
+    walk: WalkCacheShape::new(0, 0, Some(0)),
     coalesces: true,
     latencies: Latencies {
         l1: 4,
@@ -129,17 +125,6 @@ pub const SMALL: Preset = Preset {
         tlb2: 7,
     },
     base_mcpi: 250,
-};
-
-/// Without entries for contiguous runs.
-pub const NO_RUNS: Options = Options {
-    contiguous: false,
-    coalescing: true,
-};
-/// Without coalescing.
-pub const NO_COALESCING: Options = Options {
-    contiguous: true,
-    coalescing: false,
 };
 
 /// The physical address, the size and whether it is global of what a walk found.
@@ -160,8 +145,8 @@ pub fn levels(walk: &Walk) -> Vec<u8> {
 }
 
 /// One CPU of a kind with these roots.
-pub fn one(preset: Preset, options: Options, roots: Roots) -> Machine {
-    let mut machine = Machine::new(preset, 1, options).expect("a preset that can be");
+pub fn one(preset: Preset, roots: Roots) -> Machine {
+    let mut machine = Machine::new(preset, 1).expect("a preset that can be");
     machine.set_roots(0, roots);
     machine
 }

@@ -20,17 +20,8 @@ pub struct Plugin {
     /// A file that QEMU makes to be the guest's memory; best where files are memory, too. Models
     /// need it, and so do lines on aarch64, where QEMU does not report what zeroes pages.
     pub ram: Option<PathBuf>,
-    /// The model that sees what the guest does, if any.
-    pub model: Option<Model>,
-}
-
-/// A model of a core.
-#[derive(Clone, Debug)]
-pub struct Model {
-    /// Which: see `models::presets`.
-    pub core: String,
-    /// Whether the core caches contiguous runs as one.
-    pub contiguous: bool,
+    /// The core of the model that sees what the guest does, if any: see `models::presets`.
+    pub model: Option<String>,
 }
 
 impl Plugin {
@@ -55,11 +46,8 @@ impl Plugin {
             option.push(",ram=");
             option.push(escaped(ram));
         }
-        if let Some(model) = &self.model {
-            option.push(format!(",model={}", model.core));
-            if !model.contiguous {
-                option.push(",contiguous=off");
-            }
+        if let Some(core) = &self.model {
+            option.push(format!(",model={core}"));
         }
         option
     }
@@ -125,12 +113,9 @@ mod tests {
         assert_eq!(plugin.object("1G"), None);
         plugin.lines = Lines::Each;
         plugin.ram = Some("/t/m,1".into());
-        plugin.model = Some(Model {
-            core: "zen4".to_owned(),
-            contiguous: false,
-        });
+        plugin.model = Some("zen4".to_owned());
         let option = plugin.option().to_string_lossy().into_owned();
-        let end = ",lines=each,ram=/t/m,,1,model=zen4,contiguous=off";
+        let end = ",lines=each,ram=/t/m,,1,model=zen4";
         assert!(option.ends_with(end), "{option}");
         let object = plugin.object("1G").unwrap();
         let end = "mem-path=/t/m,,1,size=1G";

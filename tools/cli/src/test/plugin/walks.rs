@@ -9,7 +9,7 @@ use tools::host::outcome::Outcome;
 use tools::host::workspace::Temporary;
 use tools::machine::console;
 use tools::machine::qemu::Machine;
-use tools::machine::qemu::plugin::{Model, Plugin};
+use tools::machine::qemu::plugin::Plugin;
 
 /// Pages of the region of `bench`, and reads of its `reach`.
 const PAGES: u64 = 16384;
@@ -80,10 +80,7 @@ fn records(machine: &mut Machine, case: &Case) -> Result<Vec<Record>> {
     let ram = Temporary::name_in_memory("ram");
     let mut plugin = Plugin::build(out.path())?;
     plugin.ram = Some(ram.path().to_owned());
-    plugin.model = Some(Model {
-        core: case.core.to_owned(),
-        contiguous: true,
-    });
+    plugin.model = Some(case.core.to_owned());
     machine.plugin = Some(plugin.clone());
     machine.icount = true;
     let sizes: Vec<String> = case.rates.iter().map(|(kb, ..)| kb.to_string()).collect();

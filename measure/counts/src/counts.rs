@@ -1,5 +1,6 @@
 //! Counters of one CPU, by mode. In QEMU they are the entry of a scoreboard, which translated code
 //! adds to without a call.
+use serde::{Deserialize, Serialize};
 use std::ops::Sub;
 
 /// Where an instruction is.
@@ -23,14 +24,6 @@ impl Mode {
             Mode::User
         } else {
             Mode::Kernel
-        }
-    }
-
-    /// Its name in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::User => "user",
-            Mode::Kernel => "kernel",
         }
     }
 }
@@ -57,21 +50,23 @@ impl Counter {
         Counter::Stores,
         Counter::Atomics,
     ];
-
-    /// Its name in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Counter::Instructions => "instructions",
-            Counter::Loads => "loads",
-            Counter::Stores => "stores",
-            Counter::Atomics => "atomics",
-        }
-    }
 }
 
 /// The counters of one CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts([[u64; 4]; 2]);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    user: OfMode,
+    kernel: OfMode,
+}
+
+/// Those of one mode, in the order of [`Counter::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct OfMode {
+    instructions: u64,
+    loads: u64,
+    stores: u64,
+    atomics: u64,
+}
 
 impl Counts {
     /// The size of all in bytes, where each has 8.
@@ -94,8 +89,8 @@ impl Counts {
     }
 
     /// One of them.
-    pub fn of(&self, mode: Mode, counter: Counter) -> u64 {
-        self.0[mode as usize][counter as usize]
+    pub fn of(mut self, mode: Mode, counter: Counter) -> u64 {
+        *self.of_mut(mode, counter)
     }
 
     /// Instructions in both modes.
@@ -106,7 +101,16 @@ impl Counts {
 
     /// One of them, to change it.
     pub fn of_mut(&mut self, mode: Mode, counter: Counter) -> &mut u64 {
-        &mut self.0[mode as usize][counter as usize]
+        let of_mode = match mode {
+            Mode::User => &mut self.user,
+            Mode::Kernel => &mut self.kernel,
+        };
+        match counter {
+            Counter::Instructions => &mut of_mode.instructions,
+            Counter::Loads => &mut of_mode.loads,
+            Counter::Stores => &mut of_mode.stores,
+            Counter::Atomics => &mut of_mode.atomics,
+        }
     }
 }
 
@@ -114,13 +118,14 @@ impl Sub for Counts {
     type Output = Counts;
 
     /// What was counted since `before`.
-    fn sub(self, before: Counts) -> Counts {
-        let since = |mode: usize, counter: usize| {
-            self.0[mode][counter].wrapping_sub(before.0[mode][counter])
-        };
-        Counts(std::array::from_fn(|mode| {
-            std::array::from_fn(|counter| since(mode, counter))
-        }))
+    fn sub(mut self, before: Counts) -> Counts {
+        for mode in Mode::ALL {
+            for counter in Counter::ALL {
+                let count = self.of_mut(mode, counter);
+                *count = count.wrapping_sub(before.of(mode, counter));
+            }
+        }
+        self
     }
 }
 

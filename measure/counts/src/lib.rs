@@ -26,8 +26,11 @@ pub mod record;
 pub mod session;
 pub mod turns;
 
-/// The machine that is emulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// The machine that is emulated; in records by the name that QEMU, Linux and Rust have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Arch {
     /// x86_64.
     X86_64,
@@ -36,18 +39,8 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// By the name that QEMU, Linux and Rust have for it.
+    /// By its name.
     pub fn named(name: &str) -> Option<Arch> {
-        [Arch::X86_64, Arch::Aarch64]
-            .into_iter()
-            .find(|arch| arch.name() == name)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arch::X86_64 => "x86_64",
-            Arch::Aarch64 => "aarch64",
-        }
+        serde_json::from_value(name.into()).ok()
     }
 }

@@ -1,11 +1,13 @@
 //! The cache lines that a CPU touched, by physical address, and those that two CPUs contend for.
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// The size of a line in bytes.
 pub const LINE: u64 = 64;
 
 /// An access, by which a line can be named later: what is at the address, and what touched it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(Hex, Hex)", into = "(Hex, Hex)")]
 pub struct Place {
     /// The virtual address that was touched.
     pub address: u64,
@@ -13,12 +15,47 @@ pub struct Place {
     pub pc: u64,
 }
 
+impl From<Place> for (Hex, Hex) {
+    fn from(place: Place) -> (Hex, Hex) {
+        (Hex(place.address), Hex(place.pc))
+    }
+}
+
+impl From<(Hex, Hex)> for Place {
+    fn from((Hex(address), Hex(pc)): (Hex, Hex)) -> Place {
+        Place { address, pc }
+    }
+}
+
+/// A number as text, since not all readers of JSON have 64 bits.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+struct Hex(u64);
+
+impl From<Hex> for String {
+    fn from(Hex(number): Hex) -> String {
+        format!("{number:#x}")
+    }
+}
+
+impl TryFrom<String> for Hex {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Hex, String> {
+        let digits = text.strip_prefix("0x");
+        let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        number.map(Hex).ok_or(format!("no number: {text}"))
+    }
+}
+
 /// What was done with a line: the first of its reads and the first of its writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Use {
     /// The first read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<Place>,
     /// The first write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<Place>,
 }
 
@@ -30,8 +67,33 @@ impl Use {
 }
 
 /// The lines that one CPU touched.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Line>", into = "Vec<Line>")]
 pub struct Lines(FxHashMap<u64, Use>);
+
+/// One of them, in a record.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    line: Hex,
+    #[serde(flatten)]
+    used: Use,
+}
+
+impl From<Lines> for Vec<Line> {
+    fn from(lines: Lines) -> Vec<Line> {
+        let line = |(line, used)| Line {
+            line: Hex(line),
+            used,
+        };
+        lines.sorted().into_iter().map(line).collect()
+    }
+}
+
+impl From<Vec<Line>> for Lines {
+    fn from(lines: Vec<Line>) -> Lines {
+        Lines(lines.into_iter().map(|it| (it.line.0, it.used)).collect())
+    }
+}
 
 impl Lines {
     /// Adds a line as it was used.
@@ -74,7 +136,7 @@ impl Lines {
 }
 
 /// How many lines were touched; some were both read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touched {
     /// All.
     pub all: u64,

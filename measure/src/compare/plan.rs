@@ -42,7 +42,7 @@ pub fn groups(ops: &[Op], choice: &Choice) -> Result<Vec<Group>, UsageError> {
     let mut groups: Vec<Group> = Vec::new();
     for needs in all_needs(&shared, choice) {
         let fits = |op: &&&Op| {
-            let by_pmd = !needs.by_pmd || op.by_pmd;
+            let by_pmd = !needs.by_pmd || op.by_pmd();
             by_pmd
                 && op.mib == needs.mib
                 && op.cpus.contains(&needs.cpus)

@@ -133,6 +133,6 @@ mod tests {
             model: None,
         };
         let error = format!("{:#}", plugin.records().unwrap_err());
-        assert!(error.contains(":1: no list of CPUs"), "{error}");
+        assert!(error.contains(":1: missing field"), "{error}");
     }
 }

@@ -87,17 +87,18 @@ impl Listener<'_> {
         if line["begin"] == true {
             let version = line["release"].as_str().unwrap_or_default();
             version.clone_into(&mut self.version);
-        } else if line["end"] == true {
-            self.end = line["cells"].as_u64();
-        } else {
-            let record = |name: &str| self.counted.take(name);
-            let Some(cell) = Cell::read(self.arch, self.side, line, record, &self.names) else {
-                return;
-            };
-            self.cells += 1;
-            self.store.step(1);
-            let line = cell.to_value(&self.version);
-            self.store.add(&line, |cells| cells.push(cell));
+            return;
+        }
+        let record = |name: &str| self.counted.take(name);
+        match Cell::read(self.arch, self.side, line, record, &self.names) {
+            Some(cell) => {
+                self.cells += 1;
+                self.store.step(1);
+                let line = cell.to_value(&self.version);
+                self.store.add(&line, |cells| cells.push(cell));
+            }
+            None if line["done"] == true => self.end = line["cells"].as_u64(),
+            None => {}
         }
     }
 }

@@ -26,23 +26,13 @@ pub struct Cell {
 /// The result of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Both were done; the lines for which they contend. None: they commute.
-    Lines(Vec<Line>),
+    /// Both were done; the lines for which they contend, as they are in a result. None: they
+    /// commute.
+    Lines(Vec<Value>),
     /// There is no such pair there, and why.
     Absent(String),
     /// What should have worked did not.
     Failed(String),
-}
-
-/// A line for which two CPUs contend.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// The object that it is of.
-    pub object: String,
-    /// Its physical address.
-    pub at: u64,
-    /// What both CPUs did with it.
-    pub uses: [Use; 2],
 }
 
 impl Cell {
@@ -77,6 +67,40 @@ impl Cell {
         })
     }
 
+    /// From a line of a result; none when it is another line.
+    pub fn of_value(line: &Value) -> Result<Option<Cell>> {
+        let text = |key: &str| line[key].as_str().map(str::to_owned);
+        let (Some(first), Some(second), Some(place)) =
+            (text("first"), text("second"), text("place"))
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Cell {
+            arch: Arch::of_line(line)?,
+            side: Side::of_line(line)?,
+            ops: [first, second],
+            place,
+            found: match (text("absent"), text("failed")) {
+                (Some(why), _) => Found::Absent(why),
+                (_, Some(why)) => Found::Failed(why),
+                _ => Found::Lines(line["lines"].as_array().cloned().unwrap_or_default()),
+            },
+        }))
+    }
+
+    /// The object of each line, where there are lines to see.
+    pub fn objects(&self) -> Result<Vec<&str>, &str> {
+        match &self.found {
+            Found::Lines(lines) => {
+                let objects = lines.iter().map(|line| &line["object"]);
+                Ok(objects
+                    .map(|object| object.as_str().unwrap_or("?"))
+                    .collect())
+            }
+            Found::Absent(why) | Found::Failed(why) => Err(why),
+        }
+    }
+
     /// As a line of the result.
     pub fn to_value(&self, version: &str) -> Value {
         let mut value = json!({
@@ -88,9 +112,7 @@ impl Cell {
             "place": self.place,
         });
         match &self.found {
-            Found::Lines(lines) => {
-                value["lines"] = lines.iter().map(Line::to_value).collect();
-            }
+            Found::Lines(lines) => value["lines"] = lines.as_slice().into(),
             Found::Absent(why) => value["absent"] = why.as_str().into(),
             Found::Failed(why) => value["failed"] = why.as_str().into(),
         }
@@ -98,19 +120,12 @@ impl Cell {
     }
 }
 
-impl Line {
-    fn to_value(&self) -> Value {
-        let place = |place: Option<Place>| {
-            place.map(|place| json!([format!("{:#x}", place.address), format!("{:#x}", place.pc)]))
-        };
-        let used = |used: Use| json!({"read": place(used.read), "written": place(used.written)});
-        json!({
-            "object": self.object,
-            "line": format!("{:#x}", self.at),
-            "first": used(self.uses[0]),
-            "second": used(self.uses[1]),
-        })
-    }
+/// A line for which two CPUs contend: the object that it is of, its physical address, and what both
+/// CPUs did with it.
+fn line(object: &str, one: &Conflict) -> Value {
+    let [first, second] = one.uses;
+    let at = format!("{:#x}", one.line);
+    json!({"object": object, "line": at, "first": first, "second": second})
 }
 
 /// The lines of two measurements, of which CPU 0 did the first and CPU 1 the second.
@@ -137,11 +152,7 @@ fn found(both: &[Record; 2], names: &Names<'_>) -> Result<Found> {
     }
     all.sort_by_key(|one| one.line);
     all.dedup_by_key(|one| one.line);
-    let named = |one: &Conflict| Line {
-        object: names.object(one),
-        at: one.line,
-        uses: one.uses,
-    };
+    let named = |one: &Conflict| line(&names.object(one), one);
     Ok(Found::Lines(all.iter().map(named).collect()))
 }
 
@@ -199,9 +210,12 @@ pub mod tests {
         }
     }
 
-    fn conflicting(both: [Record; 2]) -> Vec<u64> {
+    fn conflicting(both: [Record; 2]) -> Vec<String> {
         match found(&both, &Names::none()).unwrap() {
-            Found::Lines(lines) => lines.iter().map(|line| line.at).collect(),
+            Found::Lines(lines) => {
+                let at = |line: &Value| line["line"].as_str().unwrap().to_owned();
+                lines.iter().map(at).collect()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -213,7 +227,7 @@ pub mod tests {
             record(KERNEL, [&[128], &[64, 192]]),
         ];
         // 128 is CPU 0's alone.
-        assert_eq!(conflicting(both), [64]);
+        assert_eq!(conflicting(both), ["0x40"]);
     }
 
     #[test]
@@ -222,13 +236,13 @@ pub mod tests {
             record(KERNEL, [&[0, 64], &[64]]),
             record(KERNEL, [&[], &[128]]),
         ];
-        assert_eq!(conflicting(both), [64]);
+        assert_eq!(conflicting(both), ["0x40"]);
     }
 
     #[test]
     fn what_programs_do_is_theirs() {
         let both = [record(KERNEL, [&[0], &[]]), record(KERNEL, [&[], &[0]])];
-        assert_eq!(conflicting(both.clone()), [0]);
+        assert_eq!(conflicting(both.clone()), ["0x0"]);
         let [first, _] = both;
         let absent = found(&[first, record(0x1000, [&[], &[0]])], &Names::none()).unwrap();
         assert_eq!(

@@ -9,7 +9,7 @@ use crate::counting::Counting;
 use crate::kernels::{self, Kernels};
 use crate::store::Store;
 use anyhow::{Context, Result};
-pub use cell::{Cell, Found, Line};
+pub use cell::{Cell, Found};
 use counts::args::Lines;
 use std::fs::File;
 use std::sync::Arc;

@@ -76,7 +76,9 @@ impl<'a> Names<'a> {
         };
         match address {
             ..KERNEL => Some("a page of the program".to_owned()),
-            address if self.lines.is_none() => Some(foreign(address).to_owned()),
+            // Of another kernel.
+            IMAGE.. if self.lines.is_none() => Some("static data".to_owned()),
+            _ if self.lines.is_none() => Some("memory of the kernel".to_owned()),
             IMAGE.. => self.of_image(address),
             address if STACKS.contains(&address) => Some("a stack in the kernel".to_owned()),
             _ => self.frame(pc).or_else(of_heap),
@@ -170,14 +172,6 @@ fn short(name: &str) -> String {
         .filter(|part| *part != "{closure#0}")
         .collect();
     parts[parts.len().saturating_sub(2)..].join("::")
-}
-
-/// What an address of another kernel is of.
-fn foreign(address: u64) -> &'static str {
-    match address {
-        IMAGE.. => "static data",
-        _ => "memory of the kernel",
-    }
 }
 
 /// The symbols of data, with their sizes.

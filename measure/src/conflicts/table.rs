@@ -1,6 +1,8 @@
 //! The cells as a table for each place, and what the lines are of.
 use super::cell::{Cell, Found};
 use super::{OPS, PLACES};
+use crate::columns::aligned;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use tools::args::Side;
@@ -50,43 +52,36 @@ fn of_place<'a>(cells: &[&'a Cell], place: &str) -> Vec<&'a Cell> {
 
 /// How many cells are free, of how many.
 fn free(cells: &[&Cell]) -> String {
-    let lines = |cell: &&Cell| match &cell.found {
-        Found::Lines(lines) => Some(lines.len()),
-        _ => None,
-    };
-    let all: Vec<usize> = cells.iter().filter_map(lines).collect();
-    let free = all.iter().filter(|lines| **lines == 0).count();
+    let all: Vec<_> = cells
+        .iter()
+        .filter_map(|cell| cell.objects().ok())
+        .collect();
+    let free = all.iter().filter(|objects| objects.is_empty()).count();
     format!("{free} of {} free", all.len())
 }
 
 /// A row for each second operation, a column for each first: `.` is free, a number says how many
 /// lines conflict, `!` is a cell that failed.
 fn matrix(text: &mut String, cells: &[&Cell]) {
-    let columns: Vec<&str> = used(cells, 0);
-    let _ = write!(text, "{:>9}", "");
-    for op in &columns {
-        let _ = write!(text, " {:>4}", &op[..op.len().min(4)]);
-    }
-    text.push('\n');
-    for row in used(cells, 1) {
-        let _ = write!(text, "{row:>9}");
-        let mut line = String::new();
-        for column in &columns {
-            let is = |cell: &&&Cell| cell.ops[0] == *column && cell.ops[1] == row;
-            let shown = cells
-                .iter()
-                .find(is)
-                .map_or(String::new(), |cell| match &cell.found {
-                    Found::Lines(lines) if lines.is_empty() => ".".to_owned(),
-                    Found::Lines(lines) => lines.len().to_string(),
-                    Found::Absent(_) => String::new(),
-                    Found::Failed(_) => "!".to_owned(),
-                });
-            let _ = write!(line, " {shown:>4}");
+    let columns = used(cells, 0);
+    let shown = |ops: [&str; 2]| {
+        let cell = cells.iter().find(|cell| cell.ops == ops);
+        match cell.map(|cell| &cell.found) {
+            Some(Found::Lines(lines)) if lines.is_empty() => ".".to_owned(),
+            Some(Found::Lines(lines)) => lines.len().to_string(),
+            Some(Found::Failed(_)) => "!".to_owned(),
+            Some(Found::Absent(_)) | None => String::new(),
         }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text.push('\n');
+    };
+    let heads = columns.iter().map(|op| op[..op.len().min(4)].to_owned());
+    let heads = [String::new()].into_iter().chain(heads);
+    let mut rows = vec![(heads.collect(), String::new())];
+    rows.extend(used(cells, 1).into_iter().map(|row| {
+        let cells = columns.iter().map(|column| shown([column, row]));
+        let cells = [row.to_owned()].into_iter().chain(cells);
+        (cells.collect(), String::new())
+    }));
+    *text += &(aligned(&rows) + "\n");
 }
 
 /// The operations that were first, or second, in the order of all.
@@ -101,61 +96,36 @@ fn used(cells: &[&Cell], which: usize) -> Vec<&'static str> {
 /// How many objects are listed.
 const MOST: usize = 32;
 
-/// An object, and the cells that contend for it.
-struct Row<'a> {
-    object: &'a str,
-    cells: Vec<&'a Cell>,
-    /// Of so many it is the only one: they would be free without.
-    alone: usize,
-}
-
-/// What the lines are of, most cells first.
+/// What the lines are of, most cells first: of so many each is the only object, and they would be
+/// free without.
 fn objects(text: &mut String, cells: &[&Cell]) {
-    let rows = rows(cells);
-    if !rows.is_empty() {
+    let mut all: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for cell in cells {
+        let objects = BTreeSet::from_iter(cell.objects().unwrap_or_default());
+        for object in &objects {
+            let [cells, alone] = all.entry(object).or_default();
+            *cells += 1;
+            *alone += usize::from(objects.len() == 1);
+        }
+    }
+    let mut all = Vec::from_iter(all);
+    all.sort_by_key(|(_, [cells, _])| Reverse(*cells));
+    if !all.is_empty() {
         let _ = writeln!(text, "{:>5} {:>5}  object", "cells", "alone");
     }
-    for row in rows.iter().take(MOST) {
-        let Row {
-            object,
-            cells,
-            alone,
-        } = row;
-        let _ = writeln!(text, "{:>5} {alone:>5}  {object}", cells.len());
+    for (object, [cells, alone]) in all.iter().take(MOST) {
+        let _ = writeln!(text, "{cells:>5} {alone:>5}  {object}");
     }
-    if rows.len() > MOST {
-        let more = rows.len() - MOST;
+    if all.len() > MOST {
+        let more = all.len() - MOST;
         let _ = writeln!(text, "and {more} more: --json has them all");
     }
 }
 
-fn rows<'a>(cells: &[&'a Cell]) -> Vec<Row<'a>> {
-    let mut all: BTreeMap<&str, Row<'_>> = BTreeMap::new();
-    for cell in cells {
-        let Found::Lines(lines) = &cell.found else {
-            continue;
-        };
-        let objects: BTreeSet<&str> = lines.iter().map(|line| &*line.object).collect();
-        for object in &objects {
-            let row = all.entry(object).or_insert(Row {
-                object,
-                cells: Vec::new(),
-                alone: 0,
-            });
-            row.cells.push(cell);
-            row.alone += usize::from(objects.len() == 1);
-        }
-    }
-    let mut rows: Vec<_> = all.into_values().collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.cells.len()), row.object));
-    rows
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::cell::Line;
     use super::*;
-    use counts::lines::Use;
+    use serde_json::json;
 
     fn cell(first: &str, second: &str, place: &str, found: Found) -> Cell {
         Cell {
@@ -168,11 +138,7 @@ mod tests {
     }
 
     fn lines(objects: &[&str]) -> Found {
-        let line = |object: &&str| Line {
-            object: (*object).to_owned(),
-            at: 0,
-            uses: [Use::default(); 2],
-        };
+        let line = |object: &&str| json!({"object": object});
         Found::Lines(objects.iter().map(line).collect())
     }
 
@@ -198,13 +164,13 @@ mod tests {
         let text = render(&cells);
         let expected = "\
 Quire on x86_64, other 2 MiB of the same area: 1 of 3 free
-          read fork
-     read    .
-     fork    3    1
+      read  fork
+read     .
+fork     3     1
 
 Quire on x86_64, the same page: 0 of 0 free
-          read
-     read    !
+      read
+read     !
 
 Quire on x86_64: 1 of 3 free
 cells alone  object

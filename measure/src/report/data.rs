@@ -1,8 +1,8 @@
 //! What the report is made of: the JSON lines of `compare`, `bench`, `conflicts` and `frames`.
-use super::conflicts::Conflict;
 use super::frames::Frames;
 use crate::bench::cells::{Key, cell};
 use crate::compare;
+use crate::conflicts::Cell;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub struct Data {
     /// The ablation, in the order of its rows.
     pub ablation: Vec<Figure>,
     /// Cells of the matrix of conflicts.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<Cell>,
     /// Pictures of physical memory.
     pub frames: Vec<Frames>,
     /// By machine and kernel, what it calls itself, and by that the commits or packages that it is
@@ -111,14 +111,10 @@ impl Data {
     fn line(&mut self, header: &mut Header, line: Value) -> Result<bool> {
         if line["compare"].is_object() {
             *header = self.header(&line["compare"]);
-        } else if line["begin"] == "frames" {
-            self.frames.push(Frames::begin(&line)?);
-        } else if line["frames"].is_u64() {
-            let last = self.frames.last_mut();
-            last.context("a run of frames before its beginning")?
-                .run(&line)?;
-        } else if Conflict::is(&line) {
-            self.conflicts.push(Conflict::read(&line)?);
+        } else if Frames::take(&mut self.frames, &line)? {
+            return Ok(true);
+        } else if let Some(cell) = Cell::of_value(&line)? {
+            self.conflicts.push(cell);
         } else if let Some((key, instructions)) = cell(&line) {
             let is_ablation = line["words"].is_string();
             let figure = self.figure(header, key, instructions, line)?;
@@ -127,10 +123,8 @@ impl Data {
                 false => self.figures.push(figure),
             }
         } else if let (Some(op), Some(why)) = (line["op"].as_str(), line["absent"].as_str()) {
-            let mut sides = Side::ALL.into_iter();
-            let side = sides.find(|side| line["kernel"] == side.name());
-            let side = side.context("no such kernel")?;
-            let absent = (Arch::of_line(&line)?, side, op.to_owned(), why.to_owned());
+            let (arch, side) = (Arch::of_line(&line)?, Side::of_line(&line)?);
+            let absent = (arch, side, op.to_owned(), why.to_owned());
             self.absent.insert(absent);
         } else {
             return Ok(false);

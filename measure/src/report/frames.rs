@@ -3,6 +3,7 @@
 use super::html::{self, distinct};
 use crate::lines::objects;
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,7 +13,7 @@ use tools::host::arch::Arch;
 const ROW: u64 = 256;
 
 /// Frames side by side that are alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Run {
     /// The first frame's number.
     pub first: u64,
@@ -36,28 +37,23 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// From the program's first line.
-    pub fn begin(line: &Value) -> Result<Frames> {
+    /// Takes a line of the program; whether it is one.
+    pub fn take(all: &mut Vec<Frames>, line: &Value) -> Result<bool> {
         let text = |name: &str| line[name].as_str().unwrap_or_default();
-        Ok(Frames {
-            arch: Arch::of_line(line)?,
-            kernel: format!("{} {}", text("kernel"), text("version")),
-            runs: Vec::new(),
-        })
-    }
-
-    /// Adds a run.
-    pub fn run(&mut self, line: &Value) -> Result<()> {
-        let missing = |name: &str| format!("a run without {name}");
-        let number = |name: &str| line[name].as_u64().with_context(|| missing(name));
-        let state = line["state"].as_str();
-        self.runs.push(Run {
-            first: number("first")?,
-            frames: number("frames")?,
-            kb: number("kb")?,
-            state: state.context("a run without its state")?.to_owned(),
-        });
-        Ok(())
+        if line["begin"] == "frames" {
+            all.push(Frames {
+                arch: Arch::of_line(line)?,
+                kernel: format!("{} {}", text("kernel"), text("version")),
+                runs: Vec::new(),
+            });
+        } else if line["frames"].is_u64() {
+            let last = all.last_mut();
+            let last = last.context("a run of frames before its beginning")?;
+            last.runs.push(Run::deserialize(line).context("a run")?);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
     }
 }
 
@@ -83,14 +79,13 @@ impl Sums {
     ///
     /// When the program did not get to its end.
     pub fn of_console(text: &str) -> Result<Sums> {
-        let lines: Vec<Value> = objects(text).collect();
-        let end = lines.iter().find(|line| line["done"] == true);
+        let end = objects(text).find(|line| line["done"] == true);
         let end = end.with_context(|| format!("frames did not get to its end\n{text}"))?;
-        let begin = lines.iter().find(|line| line["begin"] == "frames");
-        let mut frames = Frames::begin(begin.context("frames did not begin")?)?;
-        for line in lines.iter().filter(|line| line["frames"].is_u64()) {
-            frames.run(line)?;
+        let mut all = Vec::new();
+        for line in objects(text) {
+            Frames::take(&mut all, &line)?;
         }
+        let frames = all.pop().context("frames did not begin")?;
         let is_whole = end["runs"] == frames.runs.len();
         ensure!(is_whole, "lines of frames are missing\n{text}");
         let free = end["mem_free"].as_u64().unwrap_or(0);

@@ -1,6 +1,8 @@
 //! Options of `compare`.
 use super::shared::{Install, Machines, command_line, cpus};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// Options of `compare`.
@@ -131,6 +133,14 @@ impl Side {
             Side::Quire => "Quire",
             Side::Linux => "Linux",
         }
+    }
+
+    /// The kernel that a line of JSON names.
+    pub fn of_line(line: &Value) -> Result<Side> {
+        let known = Side::ALL
+            .into_iter()
+            .find(|side| line["kernel"] == side.name());
+        known.with_context(|| format!("no kernel is called {}", line["kernel"]))
     }
 }
 

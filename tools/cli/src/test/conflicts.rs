@@ -79,12 +79,8 @@ fn unexpected(cells: &[Cell]) -> Vec<String> {
     let mut left = EXPECTED.map(|one| one.most);
     let mut found = Vec::new();
     for cell in cells {
-        let Found::Lines(lines) = &cell.found else {
-            continue;
-        };
         let [first, second] = &cell.ops;
-        let objects: BTreeSet<&str> = lines.iter().map(|line| line.object.as_str()).collect();
-        for object in objects {
+        for object in BTreeSet::from_iter(cell.objects().unwrap_or_default()) {
             let is_it = |one: &Expected| {
                 let ops = [first.as_str(), second.as_str()];
                 one.place == cell.place
@@ -103,23 +99,17 @@ fn unexpected(cells: &[Cell]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counts::lines::Use;
-    use measure::conflicts::Line;
+    use serde_json::json;
     use tools::args::Side;
 
     #[test]
     fn only_what_is_named_is_expected() {
-        let line = |object: &str| Line {
-            object: object.to_owned(),
-            at: 0,
-            uses: [Use::default(); 2],
-        };
         let cell = |ops: [&str; 2], place: &str, objects: &[&str]| Cell {
             arch: Arch::X86_64,
             side: Side::Quire,
             ops: ops.map(str::to_owned),
             place: place.to_owned(),
-            found: Found::Lines(objects.iter().map(|object| line(object)).collect()),
+            found: Found::Lines(objects.iter().map(|one| json!({"object": one})).collect()),
         };
         let sides = EXPECTED[0].object;
         let one = cell(["read", "cow"], "other-2m", &[sides, "COUNT"]);

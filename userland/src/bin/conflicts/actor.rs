@@ -128,11 +128,7 @@ impl Actor<'_> {
     /// Ends the child that fork made, if it did.
     pub fn end_child(&self) {
         let pid = self.board.child(self.which).swap(0, SeqCst) as i32;
-        if pid > 0 {
-            // It does nothing but wait for this.
-            let _ = proc::kill(pid, libc::SIGKILL);
-            let _ = proc::wait_for(pid);
-        }
+        drop(Holder((pid > 0).then_some(pid)));
     }
 
     /// Begins a measurement and ends; the conductor, which waits for that, ends the measurement.

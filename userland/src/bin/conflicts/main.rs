@@ -16,12 +16,11 @@ mod site;
 use board::Board;
 use op::Op;
 use plan::{Cell, Place};
-use std::process::exit;
 use userland::controls::Controls;
 use userland::marks::Marks;
 use userland::measuring;
 use userland::sys::proc::{self, Status};
-use userland::sys::{Errno, Result, cpus};
+use userland::sys::{Errno, Result, cpus, time};
 
 /// The size of folios that two operations share, in kB.
 const FOLIO_KB: usize = 64;
@@ -43,22 +42,17 @@ fn main() {
         Some(())
     });
     let cells = Cell::all(&ops, &places);
-    if let Err(error) = run(&cells) {
-        eprintln!("conflicts: {error}");
-        exit(1);
-    }
+    measuring::run(time::counts_instructions(), || run(&cells));
 }
 
-fn run(cells: &[Cell]) -> Result<()> {
+fn run(cells: &[Cell]) -> Result<usize> {
     if !cpus::allowed(0)?.starts_with(&[0, 1, actor::ASIDE]) {
         return Err(measuring::wrong("it needs CPUs 0, 1 and 2"));
     }
     cpus::bind(0, &[actor::ASIDE])?;
-    let (release, count) = (measuring::release(), cells.len());
-    println!("{{\"begin\":true,\"release\":\"{release}\",\"cells\":{count}}}");
     let controls = Controls::take();
     let (board, marks) = (Board::new()?, Marks::map()?);
-    let (mut failed, mut size) = (0, 0);
+    let mut size = 0;
     for cell in cells {
         let wanted = match cell.place {
             Place::Folio => FOLIO_KB,
@@ -78,11 +72,9 @@ fn run(cells: &[Cell]) -> Result<()> {
             Ok(()) => "\"done\":true".to_owned(),
             Err(why) => format!("\"absent\":\"{why}\""),
         };
-        failed += u32::from(how.contains("failed"));
         println!("{{\"first\":\"{first}\",\"second\":\"{second}\",\"place\":\"{place}\",{how}}}");
     }
-    println!("{{\"end\":true,\"cells\":{count},\"failed\":{failed}}}");
-    Ok(())
+    Ok(cells.len())
 }
 
 /// Plays a cell in a process of its own; why it did not work, if so.

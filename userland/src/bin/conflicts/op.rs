@@ -111,51 +111,31 @@ impl Op {
     #[inline(always)]
     pub fn perform(self, site: &Site, argument: usize) -> isize {
         let page = site.page;
-        let made = |nr: i64, arguments| call_bare(nr as usize, arguments);
         match self {
             Op::Read => mem::load(page) as isize,
             Op::Write | Op::Cow | Op::Reuse => {
                 mem::store(page, !VALUE);
                 0
             }
-            Op::Futex => made(
-                libc::SYS_futex,
-                [
-                    page,
-                    (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize,
-                    1,
-                    0,
-                    0,
-                    0,
-                ],
-            ),
-            Op::Getpid => made(libc::SYS_getpid, [0; 6]),
-            Op::Populate => made(
-                libc::SYS_madvise,
-                [page, PAGE, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0],
-            ),
-            Op::Protect => made(
-                libc::SYS_mprotect,
-                [page, PAGE, libc::PROT_READ as usize, 0, 0, 0],
-            ),
-            Op::Mmap => made(
-                libc::SYS_mmap,
-                [0, PAGE, RW as usize, mem::ANON as usize, usize::MAX, 0],
-            ),
-            Op::Brk => made(libc::SYS_brk, [argument, 0, 0, 0, 0, 0]),
-            Op::Fork => clone_raw([libc::SIGCHLD as usize, 0, 0, 0, 0, 0]),
-            Op::Dontneed => made(
-                libc::SYS_madvise,
-                [page, PAGE, libc::MADV_DONTNEED as usize, 0, 0, 0],
-            ),
-            Op::Mremap => {
-                let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-                made(
-                    libc::SYS_mremap,
-                    [page, PAGE, PAGE, flags as usize, site.to, 0],
-                )
+            Op::Futex => {
+                let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+                made(libc::SYS_futex, [page, wake as usize, 1])
             }
-            Op::Munmap => made(libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0]),
+            Op::Getpid => made(libc::SYS_getpid, []),
+            Op::Populate => advise(page, libc::MADV_POPULATE_WRITE),
+            Op::Protect => made(libc::SYS_mprotect, [page, PAGE, libc::PROT_READ as usize]),
+            Op::Mmap => {
+                let (prot, flags) = (RW as usize, mem::ANON as usize);
+                made(libc::SYS_mmap, [0, PAGE, prot, flags, usize::MAX])
+            }
+            Op::Brk => made(libc::SYS_brk, [argument]),
+            Op::Fork => clone_raw([libc::SIGCHLD as usize, 0, 0, 0, 0, 0]),
+            Op::Dontneed => advise(page, libc::MADV_DONTNEED),
+            Op::Mremap => {
+                let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+                made(libc::SYS_mremap, [page, PAGE, PAGE, flags, site.to])
+            }
+            Op::Munmap => made(libc::SYS_munmap, [page, PAGE]),
             Op::Exit => unreachable!("an actor ends by itself"),
         }
     }
@@ -191,6 +171,19 @@ impl Op {
         };
         is_right.then_some(()).ok_or(Errno(libc::EIO))
     }
+}
+
+/// A call with so many arguments.
+#[inline(always)]
+fn made<const N: usize>(nr: i64, arguments: [usize; N]) -> isize {
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&arguments);
+    call_bare(nr as usize, all)
+}
+
+#[inline(always)]
+fn advise(page: usize, advice: i32) -> isize {
+    made(libc::SYS_madvise, [page, PAGE, advice as usize])
 }
 
 /// Whether anything is mapped at a page.

@@ -116,7 +116,7 @@ fn area(len: usize, large: bool) -> Result<usize> {
 }
 
 /// The child that has pages, too, if there is one; it ends with this value.
-pub struct Holder(Option<i32>);
+pub struct Holder(pub Option<i32>);
 
 impl Drop for Holder {
     fn drop(&mut self) {

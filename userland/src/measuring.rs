@@ -4,7 +4,7 @@ use crate::controls::Controls;
 use crate::counters::on_quire;
 use crate::sys::mem::{self, ANON};
 use crate::sys::proc::{self, Status};
-use crate::sys::{Errno, Result, file};
+use crate::sys::{Errno, Result, file, time};
 use std::fs;
 use std::process::exit;
 use std::str::FromStr;
@@ -102,6 +102,36 @@ pub fn reserve(len: usize, multiple: usize, prot: i32) -> Result<usize> {
     }
     mem::munmap(at + len, all + multiple - at)?;
     Ok(at)
+}
+
+/// A clock, and what it takes to read it.
+pub struct Clock {
+    id: i32,
+    reading: u64,
+}
+
+impl Clock {
+    /// The clock of this number.
+    pub fn new(id: i32) -> Clock {
+        let clock = Clock { id, reading: 0 };
+        let reading = (0..8).map(|_| clock.time(|| ()).1).min();
+        let reading = reading.unwrap_or(0);
+        Clock { id, reading }
+    }
+
+    fn now(&self) -> u64 {
+        time::clock(self.id).unwrap_or(0)
+    }
+
+    /// Does something, and says how many nanoseconds it took without reading the clock; 0 in a
+    /// process that began meanwhile.
+    #[inline]
+    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, u64) {
+        let start = self.now();
+        let done = work();
+        let spent = self.now().saturating_sub(start);
+        (done, spent.saturating_sub(self.reading))
+    }
 }
 
 /// Waits for a child that must have done what it was to do.

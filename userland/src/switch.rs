@@ -18,9 +18,30 @@ pub struct Switch {
 impl Switch {
     /// Saves its word; `None` where the kernel has no such switch.
     pub fn take(name: &str) -> Option<Switch> {
-        let path = Path::new("/sys/kernel/mm/quire").join(name);
+        Switch::at(Path::new("/sys/kernel/mm/quire").join(name))
+    }
+
+    /// The same of a file elsewhere.
+    pub fn at(path: PathBuf) -> Option<Switch> {
         let before = fs::read_to_string(&path).ok()?;
         Some(Switch { path, before })
+    }
+
+    /// Calls `act` with each of these words, to which it is set then; on a kernel that has no such
+    /// switch, once with the one that says what that does.
+    pub fn each<'a>(
+        name: &str,
+        words: &[&'a str],
+        elsewhere: &'a str,
+        mut act: impl FnMut(&'a str) -> Result<()>,
+    ) -> Result<()> {
+        let Some(switch) = Switch::take(name) else {
+            return act(elsewhere);
+        };
+        words.iter().try_for_each(|word| {
+            switch.set(word)?;
+            act(word)
+        })
     }
 
     /// Sets it to one of its words.

@@ -8,23 +8,16 @@ use userland::{check, check_eq, check_err};
 const SECOND: u64 = 1_000_000_000;
 
 /// What is tried.
-struct Rule {
-    name: &'static str,
-    holds: fn() -> Outcome,
-}
-
-const fn rule(name: &'static str, holds: fn() -> Outcome) -> Rule {
-    Rule { name, holds }
-}
+type Rule = (&'static str, fn() -> Outcome);
 
 /// In this order: setsid comes last, because it cannot be undone.
 const RULES: &[Rule] = &[
-    rule("no session", no_session),
-    rule("default actions", default_actions),
-    rule("blocked signals wait", blocked_signals_wait),
-    rule("unblocked without a handler", unblocked_without_a_handler),
-    rule("handlers", handlers),
-    rule("a session of its own", session),
+    ("no session", no_session),
+    ("default actions", default_actions),
+    ("blocked signals wait", blocked_signals_wait),
+    ("unblocked without a handler", unblocked_without_a_handler),
+    ("handlers", handlers),
+    ("a session of its own", session),
 ];
 
 fn main() -> std::process::ExitCode {
@@ -32,7 +25,7 @@ fn main() -> std::process::ExitCode {
         eprintln!("first: only as PID 1: init=/bin/first, or `unshare --pid --fork first`");
         return std::process::ExitCode::from(2);
     }
-    for Rule { name, holds } in RULES {
+    for (name, holds) in RULES {
         if let Err(why) = holds() {
             println!("first: {name}: FAILED: {why:?}");
             return std::process::ExitCode::FAILURE;

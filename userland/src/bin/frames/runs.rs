@@ -17,13 +17,14 @@ pub struct Run {
 impl Run {
     /// One line.
     pub fn to_json(&self) -> String {
-        format!(
-            "{{\"frames\":{},\"first\":{},\"kb\":{},\"state\":\"{}\"}}",
-            self.frames,
-            self.first,
-            self.kb,
-            self.state.name()
-        )
+        let Run {
+            first,
+            frames,
+            state,
+            kb,
+        } = self;
+        let state = format!("{state:?}").to_lowercase();
+        format!("{{\"frames\":{frames},\"first\":{first},\"kb\":{kb},\"state\":\"{state}\"}}")
     }
 }
 

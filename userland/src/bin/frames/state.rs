@@ -17,7 +17,7 @@ mod flag {
 /// The largest free block: 2^18 frames here, 2^10 on Linux, where the next one is marked, too.
 const LARGEST: usize = 1 << 18;
 
-/// What a frame is used for.
+/// What a frame is used for; in the output by these names, in small letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// There is no memory here that the kernel could give away.
@@ -40,24 +40,6 @@ pub enum State {
     Table,
     /// The kernel's.
     Kernel,
-}
-
-impl State {
-    /// As in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::None => "none",
-            State::Free => "free",
-            State::First => "first",
-            State::Second => "second",
-            State::Both => "both",
-            State::Unmapped => "unmapped",
-            State::Other => "other",
-            State::File => "file",
-            State::Table => "table",
-            State::Kernel => "kernel",
-        }
-    }
 }
 
 /// Each frame's state and the size of its folio in frames.

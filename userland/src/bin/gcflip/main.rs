@@ -149,17 +149,11 @@ fn line(heap: &mut Heap, how: &str, mib: usize, marks: Option<&Marks>) -> Result
 fn run(mib: usize, marks: Option<&Marks>) -> Result<usize> {
     let mut heap = Heap::new(mib << 20)?;
     let mut lines = 0;
-    let switch = Switch::take("move");
     // No heap is as large as what a PGD entry covers.
-    for level in ["pte", "pmd", "pud"] {
-        match &switch {
-            Some(switch) => switch.set(level)?,
-            None if level != "pud" => continue,
-            None => {}
-        }
-        line(&mut heap, level, mib, marks)?;
+    Switch::each("move", &["pte", "pmd", "pud"], "pud", |level| {
         lines += 1;
-    }
+        line(&mut heap, level, mib, marks)
+    })?;
     let flags = ANON | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     mem::mmap(heap.other(), heap.len, RW, flags, -1, 0)?;
     line(&mut heap, "copy", mib, marks)?;

@@ -12,7 +12,7 @@ mod area;
 use area::Area;
 use userland::controls::Controls;
 use userland::counters::{self, Missing, on_quire};
-use userland::measuring::{self, list};
+use userland::measuring::{self, Clock, list};
 use userland::switch::Switch;
 use userland::sys::{Result, time};
 
@@ -21,7 +21,7 @@ const SIZES: [usize; 9] = [2, 16, 64, 256, 1024, 2048, 4096, 512 << 10, 1 << 20]
 /// The words of the switch `move`.
 const LEVELS: [&str; 4] = ["pte", "pmd", "pud", "pgd"];
 /// Other kernels have one way, which is Linux's: no entry above the PUD moves.
-const ONE_WAY: [&str; 1] = ["pud"];
+const ONE_WAY: &str = "pud";
 
 /// What the command line asks for: folios in kB, regions in MiB.
 struct Plan {
@@ -32,26 +32,18 @@ struct Plan {
 /// Moves a region of each size there and back, once for each level; returns how many lines were
 /// printed.
 fn run(folio_kb: usize, regions: &[usize]) -> Result<usize> {
-    let switch = Switch::take("move");
-    let clock = reading();
-    let levels = if switch.is_some() {
-        &LEVELS[..]
-    } else {
-        &ONE_WAY
-    };
+    let clock = Clock::new(libc::CLOCK_MONOTONIC);
     let mut lines = 0;
     for &mib in regions {
         let area = Area::new(mib << 20, folio_kb << 10)?;
-        for level in levels {
-            switch.as_ref().map_or(Ok(()), |switch| switch.set(level))?;
+        Switch::each("move", &LEVELS, ONE_WAY, |level| {
             let before = moved()?;
             // Once there and back, so that the kernel has looked at the area before, not at what
             // was read.
             area.go(area.from, area.to)?;
             area.go(area.to, area.from)?;
-            let start = time::now();
-            area.go(area.from, area.to)?;
-            let whole = (time::now() - start).saturating_sub(clock);
+            let (done, whole) = clock.time(|| area.go(area.from, area.to));
+            done?;
             let entries = (moved()? - before) / 3;
             area.check(area.to)?;
             area.go(area.to, area.from)?;
@@ -60,18 +52,10 @@ fn run(folio_kb: usize, regions: &[usize]) -> Result<usize> {
                 "{{\"op\":\"move={level}/{mib}\",\"folio_kb\":{folio_kb},\"whole\":{whole},\"entries\":{entries},\"sparse\":{sparse}}}"
             );
             lines += 1;
-        }
+            Ok(())
+        })?;
     }
     Ok(lines)
-}
-
-/// What two readings of the clock cost, with nothing between.
-fn reading() -> u64 {
-    let once = || {
-        let start = time::now();
-        time::now() - start
-    };
-    (0..8).map(|_| once()).min().unwrap_or(0)
 }
 
 /// Entries that were moved since boot, where that is counted.

@@ -1,8 +1,9 @@
 //! The two processes. The second one waits for its steps at a pipe, and answers at another.
 use crate::step::Step;
 use userland::controls::Controls;
+use userland::measuring::{Child, Line};
 use userland::readings::{self, Readings};
-use userland::sys::proc::{self, Fork, Status};
+use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, fault, file, time};
 
 /// What became of a step: the counters that moved, and what went wrong.
@@ -54,14 +55,6 @@ fn timed<R>(readings: &mut Readings, f: impl FnOnce() -> R) -> Result<(R, String
     Ok((result.0, readings::json(&counters)))
 }
 
-/// The second process.
-struct Child {
-    pid: i32,
-    /// Steps to it, and answers from it.
-    to: i32,
-    from: i32,
-}
-
 /// The first process, which is this one, and what it knows of the second.
 pub struct Stage {
     first: Actor,
@@ -109,25 +102,21 @@ impl Stage {
         if self.child.is_some() {
             return Ok(Done::failed("there are two already".to_owned()));
         }
-        let (steps, answers) = (file::pipe(0)?, file::pipe(0)?);
+        // Steps go one way, and answers the other.
+        let (line, theirs) = Line::pair()?;
         let (forked, counters) = timed(&mut self.first.readings, || match proc::fork() {
             Ok(Fork::Child) => {
                 // Answers that cannot be written have nobody who waits for them.
-                let status = second(steps, answers).is_err();
-                proc::exit_now(i32::from(status))
+                let done = line.close().and_then(|()| second(theirs));
+                proc::exit_now(i32::from(done.is_err()))
             }
             other => other,
         })?;
-        file::close(steps.0)?;
-        file::close(answers.1)?;
+        theirs.close()?;
         let Fork::Parent(pid) = forked? else {
             return Err(Errno(libc::EPROTO));
         };
-        self.child = Some(Child {
-            pid,
-            to: steps.1,
-            from: answers.0,
-        });
+        self.child = Some(Child { pid, line });
         self.first.readings.warm()?;
         Ok(Done {
             counters,
@@ -147,23 +136,15 @@ impl Stage {
     }
 
     fn end_child(&mut self) -> Result<()> {
-        let Some(child) = self.child.take() else {
-            return Ok(());
-        };
-        file::close(child.to)?;
-        file::close(child.from)?;
-        match proc::wait_for(child.pid)? {
-            Status::Exited(0) => Ok(()),
-            _ => Err(Errno(libc::ECHILD)),
-        }
+        self.child.take().map_or(Ok(()), Child::end)
     }
 
     fn ask(&mut self, words: &[&str]) -> Result<Done> {
         let Some(child) = &self.child else {
             return Ok(Done::failed("there is no second process: fork".to_owned()));
         };
-        file::write_all(child.to, format!("{}\n", words.join(" ")).as_bytes())?;
-        let answer = line(child.from)?.ok_or(Errno(libc::EPIPE))?;
+        file::write_all(child.line.to, format!("{}\n", words.join(" ")).as_bytes())?;
+        let answer = line(child.line.from)?.ok_or(Errno(libc::EPIPE))?;
         let (counters, error) = answer.split_once('\t').unwrap_or((&answer, ""));
         Ok(Done {
             counters: counters.to_owned(),
@@ -186,18 +167,16 @@ fn line(from: i32) -> Result<Option<String>> {
 }
 
 /// The second process: does the steps that come, until none comes any more.
-fn second(steps: (i32, i32), answers: (i32, i32)) -> Result<()> {
-    file::close(steps.1)?;
-    file::close(answers.0)?;
+fn second(ends: Line) -> Result<()> {
     let mut second = Actor {
         controls: None,
         readings: Readings::new()?,
     };
-    while let Some(step) = line(steps.0)? {
+    while let Some(step) = line(ends.from)? {
         let done = second.perform(&step.split(' ').collect::<Vec<_>>())?;
         let error = done.error.unwrap_or_default();
         let answer = format!("{}\t{error}\n", done.counters);
-        file::write_all(answers.1, answer.as_bytes())?;
+        file::write_all(ends.to, answer.as_bytes())?;
     }
     Ok(())
 }

@@ -13,23 +13,23 @@
 //! One JSON line for each, of which `./run.sh bench --op snapshot` makes a table; `whole` is the
 //! fork call. Times are CPU time of the parent's thread, which does not pass while the others run:
 //! nanoseconds, which are guest instructions under QEMU's -icount.
-mod clock;
 mod save;
 mod store;
 mod sum;
 
-use clock::Clock;
 use save::{Saver, Sink};
 use store::Store;
 use userland::controls::Controls;
 use userland::counters::{self, Missing};
 use userland::marks::{self, Marks};
-use userland::measuring::{self, SIZES, list, word};
+use userland::measuring::{self, Clock, SIZES, list, word};
 use userland::random::Random;
 use userland::switch::Switch;
 use userland::sys::proc::rusage;
 use userland::sys::{Errno, Result, time};
 
+/// It does not pass while other processes run.
+const CLOCK: i32 = libc::CLOCK_THREAD_CPUTIME_ID;
 /// The words of the switch `fork`.
 const FORKS: [&str; 3] = ["per-pte", "batch", "share"];
 /// Other kernels have one way; on this one, the way that the switch has.
@@ -75,7 +75,7 @@ fn snapshot(plan: &Plan, fork: &str, folio_kb: usize) -> Result<()> {
     let sink = Sink::start(plan.to.as_deref())?;
     let (store, scratch) = (Store::new(plan.table)?, Store::new(1)?);
     let mut times = vec![0; plan.writes()];
-    let (expected, clock) = (store.sum()?, Clock::new());
+    let (expected, clock) = (store.sum()?, Clock::new(CLOCK));
     let (free, copies) = (free()?, copied()?);
 
     let marks = plan.marks.as_ref();

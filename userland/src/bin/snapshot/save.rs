@@ -1,9 +1,9 @@
 //! The processes beside the one that owns the table: one that writes it out, and one that takes
 //! what is written.
-use crate::clock::Clock;
+use crate::CLOCK;
 use crate::store::{Store, WORDS};
 use crate::sum::Sum;
-use userland::measuring::ends_well;
+use userland::measuring::{Clock, ends_well};
 use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, file};
 
@@ -63,7 +63,7 @@ impl Sink {
     pub fn start(path: Option<&str>) -> Result<Sink> {
         let (reader, input) = file::pipe(libc::O_CLOEXEC)?;
         let (sum, writer) = file::pipe(libc::O_CLOEXEC)?;
-        let (pid, _) = child(&Clock::new(), || {
+        let (pid, _) = child(&Clock::new(CLOCK), || {
             file::close(input)?;
             let taken = match path {
                 None => take(reader, None)?,
@@ -75,7 +75,7 @@ impl Sink {
                     take(copy, None)?
                 }
             };
-            file::write_all(writer, &taken.to_bytes())
+            file::write_all(writer, &taken.0.to_ne_bytes())
         })?;
         file::close(reader)?;
         file::close(writer)?;
@@ -84,12 +84,12 @@ impl Sink {
 
     /// Waits until the saver is done: the sum of what it wrote.
     pub fn finish(self) -> Result<Sum> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 8];
         let n = fill(self.sum, &mut bytes)?;
         file::close(self.sum)?;
         ends_well(self.pid)?;
         if n == bytes.len() {
-            Ok(Sum::from_bytes(bytes))
+            Ok(Sum(u64::from_ne_bytes(bytes)))
         } else {
             Err(Errno(libc::EIO))
         }

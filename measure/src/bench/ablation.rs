@@ -47,6 +47,9 @@ macro_rules! settings {
     };
 }
 
+/// How many of the rows are stages of the series.
+pub const STAGES: usize = 8;
+
 /// First the stages of the series, one on top of the other, with what each of them has; then this
 /// kernel's own.
 pub const SETTINGS: &[Setting] = settings! {
@@ -77,12 +80,6 @@ pub const SETTINGS: &[Setting] = settings! {
         "reuse=page": "reuse=page";
         "contpte=off": "contpte=off";
 };
-
-/// The words of the kernel's command line for a row.
-pub fn stage(name: &str) -> Option<&'static str> {
-    let found = SETTINGS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, words)| *words)
-}
 
 /// Measures every setting and returns the table of one machine for each folio size, and the lines
 /// for `--json`.

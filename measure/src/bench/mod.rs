@@ -4,7 +4,6 @@ mod ablation;
 pub mod cells;
 pub mod floor;
 pub mod golden;
-pub mod means;
 pub mod plan;
 mod table;
 mod target;
@@ -21,8 +20,8 @@ use tools::machine::build::{self, Built};
 use tools::machine::console::{self, Boot};
 use tools::machine::qemu::Machine;
 
-pub use ablation::stage;
-pub use table::{differences, missed_targets};
+pub use ablation::{SETTINGS, STAGES};
+pub use table::{differences, geometric, missed_targets};
 
 /// Limit for one boot; a hang is noticed by its silence before.
 const LIMIT: Duration = Duration::from_secs(3600);

@@ -2,8 +2,7 @@
 use super::cells::{Cell, Cells, Column, Key};
 use super::floor;
 use super::golden::Counts;
-use super::means;
-use super::plan::OPS;
+use super::plan::{BASELINE, OPS};
 use super::target::{PAIRS, Pair, Verdict, judge};
 use crate::columns::{Row, aligned, or_dash};
 use std::collections::BTreeSet;
@@ -30,11 +29,37 @@ pub fn render(arch: Arch, baseline: &Counts, columns: &[Column]) -> String {
     for pair in &PAIRS {
         text += &compared(columns, pair);
     }
-    text += &means::render(arch, baseline, columns);
+    text += &means(arch, baseline, columns);
     columns
         .iter()
         .for_each(|column| text += &beside(arch, column));
     text
+}
+
+/// A line with the means of the first run over the operations of the baseline, beside Linux and the
+/// floor; empty for other operations.
+fn means(arch: Arch, baseline: &Counts, columns: &[Column]) -> String {
+    let is_counted = |key: &Key| key.vmas == 0 && BASELINE.contains(&key.op.as_str());
+    let ours = columns.first().into_iter().flat_map(|column| &column.cells);
+    let ours: Vec<(&Key, &Cell)> = ours.filter(|(key, _)| is_counted(key)).collect();
+    let mean = |below: &dyn Fn(&Key) -> Option<f64>| {
+        let ratio = |(key, cell): &(&Key, &Cell)| Some(cell.figure / below(key)?);
+        geometric(ours.iter().filter_map(ratio))
+    };
+    let linux = mean(&|key| baseline.get(&(key.op.clone(), key.kb)).copied());
+    match (linux, mean(&|key| floor::floor(arch, key))) {
+        (Some(linux), Some(least)) => format!(
+            "geometric mean of {} cells: {linux:.3} of Linux, {least:.2} times the floor\n",
+            ours.len()
+        ),
+        _ => String::new(),
+    }
+}
+
+/// The geometric mean; `None` of nothing.
+pub fn geometric(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<f64> = ratios.into_iter().map(f64::ln).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
 /// Above the rows.
@@ -236,6 +261,25 @@ mod tests {
             "{text}"
         );
         assert_eq!(summary(&text), "targets: 1 met, 1 missed");
+    }
+
+    #[test]
+    fn means_are_of_the_baselines_operations_only() {
+        let of = |cells: &[(&str, f64)]| {
+            let mut column = column("Quire", 0.0);
+            column.cells.clear();
+            for (op, figure) in cells {
+                let (figure, line) = (*figure, Value::Null);
+                column.cells.insert(Key::new(op, 4), Cell { figure, line });
+            }
+            let baseline = [("munmap", 800.0), ("dontneed", 3200.0)];
+            let baseline = baseline.map(|(op, figure)| ((op.to_owned(), 4), figure));
+            means(Arch::X86_64, &baseline.into(), &[column])
+        };
+        // A half and an eighth of Linux: a quarter in the mean.
+        let text = of(&[("munmap", 400.0), ("dontneed", 400.0), ("exit", 5.0)]);
+        has(&text, "geometric mean of 2 cells: 0.250 of Linux, ");
+        assert_eq!(of(&[("exit", 5.0)]), "");
     }
 
     #[test]

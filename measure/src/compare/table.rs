@@ -1,8 +1,9 @@
 //! The table of a comparison: both kernels' figures and their ratio, the mean of the baseline, and
 //! what is far from it.
 use super::results::{COUNTED, Pair, Place, Results};
-use crate::bench::means::geometric;
+use crate::bench::geometric;
 use crate::bench::plan::{BASELINE, SIZES};
+use crate::columns::{Row, aligned, or_dash};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use tools::args::Side;
@@ -47,36 +48,22 @@ fn machine(
         release.map(|release| format!("{} {release}", side.title()))
     });
     let kernels: Vec<String> = kernels.into_iter().flatten().collect();
-    let mut text = format!(
-        "{arch}, {}: {unit} per 4 KiB page (*: of the whole call)\n{:24}{:>8}{:>14}{:>14}{:>8}\n",
-        kernels.join(", "),
-        "operation",
-        "folio",
-        "Quire",
-        "Linux",
-        "ratio"
-    );
-    for (place, pair) in rows {
-        text += row(place, pair).trim_end();
-        text.push('\n');
-    }
+    let kernels = kernels.join(", ");
+    let mut text = format!("{arch}, {kernels}: {unit} per 4 KiB page (*: of the whole call)\n");
+    let heads = ["operation", "folio", "Quire", "Linux", "ratio"].map(str::to_owned);
+    let heads = [(heads.to_vec(), String::new())].into_iter();
+    text += &aligned(&Vec::from_iter(heads.chain(rows.iter().map(row))));
     text += &mean(arch.name(), unit, rows, 1);
     text + &high(arch, limit, rows) + "\n"
 }
 
-fn row(place: &Place, pair: &Pair) -> String {
-    let figure = |figure: Option<f64>| match figure {
-        Some(figure) => format!("{figure:>14.1}"),
-        None => format!("{:>14}", "-"),
-    };
-    let [quire, linux] = pair.figures.map(figure);
+fn row((place, pair): &(&Place, &Pair)) -> Row {
     let mark = if pair.whole { "*" } else { "" };
-    let name = place.name() + mark;
-    let mut text = format!("{name:24}{:>5} kB{quire}{linux}", place.kb);
-    if let Some(ratio) = pair.ratio() {
-        let _ = write!(text, "{ratio:>8.2}");
-    }
-    text
+    let mut cells = vec![place.name() + mark, format!("{} kB", place.kb)];
+    let [quire, linux] = pair.figures;
+    cells.extend([quire, linux].map(|figure| or_dash(figure.map(|it| format!("{it:.1}")))));
+    cells.extend(pair.ratio().map(|ratio| format!("{ratio:.2}")));
+    (cells, String::new())
 }
 
 /// Whether a cell is one of the baseline's: an operation of it on one CPU, mapped by PTEs.
@@ -190,10 +177,10 @@ mod tests {
         let rows: Vec<&str> = text.lines().collect();
         assert!(rows[0].starts_with("x86_64, Linux 7.2.13: guest"), "{text}");
         for (row, begins, ends) in [
-            (2, "fork ", "40.0         100.0    0.40"),
+            (2, "fork ", " 40.0  100.0   0.40"),
             (3, "fork pmd ", " 0.70"),
             (5, "mremap* ", " 0.10"),
-            (6, "exit ", " 3.0             -"),
+            (6, "exit ", " 3.0      -"),
         ] {
             let is_there = rows[row].starts_with(begins) && rows[row].ends_with(ends);
             assert!(is_there, "{begins}: {text}");
@@ -222,7 +209,7 @@ mod tests {
         }
         let text = render(&results);
         has(&text, ": cache lines touched per 4 KiB page");
-        has(&text, "3.0           4.0    0.75\n");
+        has(&text, "    3.0    4.0   0.75\n");
         lacks(&text, "cycles");
     }
 

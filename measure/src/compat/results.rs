@@ -43,14 +43,6 @@ pub struct Ran {
 /// By machine and program, what it says on each kernel.
 pub type Runs = BTreeMap<(Arch, String), BTreeMap<Side, Ran>>;
 
-/// How many tests ended in each way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub ok: usize,
-    pub failed: usize,
-    pub skipped: usize,
-}
-
 /// What a kselftest program prints before the results of a part: `# [RUN] with base pages`.
 const PART: &str = "# [RUN] ";
 
@@ -120,7 +112,7 @@ impl Ran {
 
     /// Its exit status says something that no result did.
     fn ended(&mut self, status: u8) {
-        let failed = self.counts().failed > 0;
+        let failed = self.count(Verdict::Failed) > 0;
         let verdict = match status {
             0 if !self.tests.is_empty() => return,
             0 => Verdict::Ok,
@@ -132,17 +124,9 @@ impl Ran {
         self.tests.push(("exit status".to_owned(), verdict));
     }
 
-    /// How many ended in which way.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for (_, verdict) in &self.tests {
-            match verdict {
-                Verdict::Ok => counts.ok += 1,
-                Verdict::Failed => counts.failed += 1,
-                Verdict::Skipped => counts.skipped += 1,
-            }
-        }
-        counts
+    /// How many ended so.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.tests.iter().filter(|(_, one)| *one == verdict).count()
     }
 
     /// How a test ended, if it did.
@@ -240,7 +224,7 @@ mod tests {
     fn boots_that_do_not_get_there() {
         let panicked = ran("ok 1 one\n[1.0] PANIC: no memory\n");
         assert_eq!(panicked.cut.as_deref(), Some("[1.0] PANIC: no memory"));
-        assert_eq!(panicked.counts().ok, 1);
+        assert_eq!(panicked.count(Verdict::Ok), 1);
         assert!(ran("").cut.unwrap().contains("Status(0)"));
     }
 }

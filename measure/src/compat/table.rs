@@ -1,5 +1,6 @@
 //! Both kernels' results side by side.
-use super::results::{Counts, Ran, Runs, Verdict};
+use super::results::{Ran, Runs, Verdict};
+use crate::columns::aligned;
 use crate::markdown;
 use std::fmt::Write;
 use tools::args::Side;
@@ -19,8 +20,7 @@ pub struct Row<'a> {
 impl Row<'_> {
     /// How many of the tests that pass on Linux pass here, and how many those are.
     pub fn same(&self) -> (usize, usize) {
-        let passed = |test: &&(String, Verdict)| test.1 == Verdict::Ok;
-        let linux = self.linux.tests.iter().filter(passed).count();
+        let linux = self.linux.count(Verdict::Ok);
         (linux - self.differences().count(), linux)
     }
 
@@ -93,10 +93,8 @@ pub fn all(runs: &Runs, render: fn(Arch, &[Row<'_>]) -> String) -> String {
 pub fn text(arch: Arch, rows: &[Row<'_>]) -> String {
     let heading = [arch.name(), LINUX, QUIRE, FIRST].map(str::to_owned);
     let lines = [heading].into_iter().chain(rows.iter().map(Row::cells));
-    let line = |[program, linux, quire, difference]: [String; 4]| {
-        format!("{program:<26} {linux:>18}   {quire:>18}   {difference}\n")
-    };
-    lines.map(line).collect::<String>() + &summary(rows)
+    let lines = lines.map(|[program, linux, quire, end]| (vec![program, linux, quire], end));
+    aligned(&lines.collect::<Vec<_>>()) + &summary(rows)
 }
 
 /// The same in Markdown.
@@ -127,11 +125,8 @@ fn lost(rows: &[Row<'_>]) -> String {
 }
 
 fn counts(ran: &Ran) -> String {
-    let Counts {
-        ok,
-        failed,
-        skipped,
-    } = ran.counts();
+    let all = [Verdict::Ok, Verdict::Failed, Verdict::Skipped];
+    let [ok, failed, skipped] = all.map(|verdict| ran.count(verdict));
     let cut = if ran.cut.is_some() { " cut" } else { "" };
     format!("{ok}/{failed}/{skipped}{cut}")
 }

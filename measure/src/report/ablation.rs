@@ -2,12 +2,11 @@
 use super::chart::{self, Bar, Ink};
 use super::data::{Data, Figure};
 use super::html::{self, distinct, each_once, number_or_dash};
+use crate::bench::STAGES;
 use crate::bench::plan::OPS;
 use anyhow::Result;
 use tools::host::arch::Arch;
 
-/// The first rows are the stages of the series; those after them this kernel's own settings.
-const STAGES: usize = 8;
 /// Pixels for the names of settings.
 const NAMES: u32 = 100;
 

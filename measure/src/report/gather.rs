@@ -11,27 +11,8 @@ use tools::args::ReportArgs;
 use tools::host::arch::Arch;
 use tools::host::install;
 
-/// How the measurements ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// All were made.
-    Well,
-    /// Some failed.
-    Failed,
-    /// ctrl-c.
-    Interrupted,
-}
-
-impl Ended {
-    /// The exit status.
-    pub const fn status(self) -> u8 {
-        match self {
-            Ended::Well => 0,
-            Ended::Failed => 1,
-            Ended::Interrupted => 130,
-        }
-    }
-}
+/// The exit status after ctrl-c.
+const INTERRUPTED: u8 = 130;
 
 /// A command and the file of its figures.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,19 +80,19 @@ fn steps(arches: &[Arch]) -> Vec<Step> {
     steps
 }
 
-/// Measures into `folder`; the files that have figures, in order, and how it ended. A file of an
+/// Measures into `folder`; the files that have figures, in order, and the exit status. A file of an
 /// earlier report is kept unless `--renew`.
-pub fn gather(args: &ReportArgs, folder: &Path) -> Result<(Vec<PathBuf>, Ended)> {
+pub fn gather(args: &ReportArgs, folder: &Path) -> Result<(Vec<PathBuf>, u8)> {
     let arches = args.machines.arch.arches();
     install::ensure_qemu(arches, args.install.no_install)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     end_children_with_us();
     let mut files = Vec::new();
-    let mut ended = Ended::Well;
+    let mut ended = 0;
     let steps = steps(arches);
     for (at, step) in steps.iter().enumerate() {
         let file = folder.join(&step.file);
-        if (args.renew || !file.exists()) && ended != Ended::Interrupted {
+        if (args.renew || !file.exists()) && ended != INTERRUPTED {
             eprintln!(
                 "run.sh: {} of {}: ./run.sh {}",
                 at + 1,
@@ -120,13 +101,13 @@ pub fn gather(args: &ReportArgs, folder: &Path) -> Result<(Vec<PathBuf>, Ended)>
             );
             let status = measure(step, &file)?;
             if OVER.load(Ordering::Relaxed) {
-                ended = Ended::Interrupted;
+                ended = INTERRUPTED;
             } else if !status.success() {
                 eprintln!(
                     "run.sh: {} ended with {status}; the next report tries again",
                     step.words[0]
                 );
-                ended = Ended::Failed;
+                ended = 1;
             }
         }
         let unfinished = part(&file);

@@ -18,7 +18,6 @@ mod summary;
 
 use anyhow::{Context, Result};
 use data::Data;
-use gather::Ended;
 pub use html::grouped;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ pub fn report(args: &ReportArgs) -> Result<u8> {
                 .iter()
                 .map(|file| workspace::user_path(file))
                 .collect(),
-            Ended::Well,
+            0,
         ),
         true => gather::gather(args, &workspace::target().join("report/data"))?,
     };
@@ -49,7 +48,7 @@ pub fn report(args: &ReportArgs) -> Result<u8> {
     let text = page_of(&files, args)?;
     workspace::replace(&index, |new| Ok(fs::write(new, &text)?))?;
     println!("{}", index.display());
-    Ok(ended.status())
+    Ok(ended)
 }
 
 /// The page for these files.

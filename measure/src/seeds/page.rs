@@ -1,5 +1,5 @@
 //! The whole page: what it is, how many figures agree, and the threads with their tables.
-use super::render::{Machine, Tally, render};
+use super::render::{Machine, Tally, render, say};
 use super::{Chosen, verdict};
 use std::fmt::Write;
 use std::path::Path;
@@ -20,13 +20,15 @@ pub fn page(chosen: &Chosen, machines: &[Machine], args: &SeedsArgs) -> (String,
         for table in tables {
             let out = render(table, machines);
             let _ = write!(body, "\n{}\n\n```text\n{}```\n", table.title, out.text);
-            sum = sum.plus(out.tally);
+            sum.iter_mut()
+                .zip(out.tally)
+                .for_each(|(sum, more)| *sum += more);
             unexplained.extend(out.unexplained);
         }
         if !thread.notes.is_empty() {
             let _ = write!(body, "\n{}\n", thread.notes);
         }
-        let _ = writeln!(sums, "- {}: {}", thread.number, sum.say());
+        let _ = writeln!(sums, "- {}: {}", thread.number, say(sum));
     }
     (head(machines, args) + &sums + &body, unexplained)
 }
@@ -67,17 +69,6 @@ fn shown(path: &Path) -> &Path {
     match below.is_absolute() {
         true => below.file_name().map_or(below, Path::new),
         false => below,
-    }
-}
-
-impl Tally {
-    fn plus(self, other: Tally) -> Tally {
-        Tally {
-            agree: self.agree + other.agree,
-            better: self.better + other.better,
-            differ: self.differ + other.differ,
-            unmeasured: self.unmeasured + other.unmeasured,
-        }
     }
 }
 

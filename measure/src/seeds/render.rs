@@ -7,27 +7,16 @@ use tools::host::arch::Arch;
 /// The figures of one machine.
 pub type Machine = (Arch, Runs);
 
-/// The number of figures by verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// By the rule.
-    pub agree: usize,
-    /// Cheaper.
-    pub better: usize,
-    /// Dearer.
-    pub differ: usize,
-    /// Rows of which nothing is measured here.
-    pub unmeasured: usize,
-}
+/// How many figures have each [`Verdict`], and how many rows are not measured here.
+pub type Tally = [usize; 4];
+/// The place of the latter.
+const UNMEASURED: usize = 3;
 
-impl Tally {
-    /// In words.
-    pub fn say(self) -> String {
-        format!(
-            "figures that agree: {}, better: {}, differ: {}; rows not measured: {}",
-            self.agree, self.better, self.differ, self.unmeasured
-        )
-    }
+/// A tally in words.
+pub fn say([agree, better, differ, unmeasured]: Tally) -> String {
+    format!(
+        "figures that agree: {agree}, better: {better}, differ: {differ}; rows not measured: {unmeasured}"
+    )
 }
 
 /// A table as text, and the notes below it.
@@ -57,7 +46,7 @@ pub fn render(table: &Table, machines: &[Machine]) -> Rendered {
             lines.extend(out.row(table, row, *arch, runs));
         }
         if let Here::Unmeasured(why) = row.here {
-            out.tally.unmeasured += 1;
+            out.tally[UNMEASURED] += 1;
             let number = out.number(why);
             if let Some(last) = lines.last_mut() {
                 last.end = format!("not measured [{number}]");
@@ -104,13 +93,12 @@ impl Rendered {
     }
 
     fn count(&mut self, verdict: Verdict) -> &'static str {
-        let (count, mark) = match verdict {
-            Verdict::Agrees => (&mut self.tally.agree, " "),
-            Verdict::Better => (&mut self.tally.better, "+"),
-            Verdict::Differs => (&mut self.tally.differ, "!"),
-        };
-        *count += 1;
-        mark
+        self.tally[verdict as usize] += 1;
+        match verdict {
+            Verdict::Agrees => " ",
+            Verdict::Better => "+",
+            Verdict::Differs => "!",
+        }
     }
 
     /// The column and the number of its reason.
@@ -305,13 +293,7 @@ mod tests {
             "{}",
             out.text
         );
-        let tally = Tally {
-            agree: 1,
-            better: 0,
-            differ: 1,
-            unmeasured: 1,
-        };
-        assert_eq!((out.tally, out.unexplained.len()), (tally, 0));
+        assert_eq!((out.tally, out.unexplained.len()), ([1, 0, 1, 1], 0));
     }
 
     #[test]
@@ -325,6 +307,6 @@ mod tests {
         let out = render(&table(&[]), &[(Arch::X86_64, Runs::default())]);
         let empty = "x86_64 |      - |      - |";
         assert!(out.text.contains(empty), "{}", out.text);
-        assert_eq!(out.tally.agree + out.tally.differ, 0);
+        assert_eq!(out.tally, [0, 0, 0, 1]);
     }
 }

@@ -21,21 +21,15 @@ pub(super) const THREAD: Thread = Thread {
             ```",
 };
 
-/// The stages, in the thread's order; the first is what the others are compared with.
-const STAGES: [&str; 8] = [
-    "baseline",
-    "mapcount",
-    "rmap-id",
-    "123",
-    "batch",
-    "exclusive",
-    "nocmpxchg",
-    "all",
-];
+/// The stages after the first, in the thread's order, which are compared with that.
+fn stages() -> &'static [(&'static str, &'static str)] {
+    &bench::SETTINGS[1..bench::STAGES]
+}
 
 /// The words of a stage.
 fn stage(name: &str) -> &'static str {
-    bench::stage(name).expect("the ablation has the thread's stages")
+    let found = bench::SETTINGS.iter().find(|(known, _)| *known == name);
+    found.expect("the ablation has the thread's stages").1
 }
 
 /// Operations of the bench, and as they are called there.
@@ -79,10 +73,10 @@ fn line(machine: &'static str, figures: &[f64]) -> Line {
 }
 
 fn micro() -> Table {
-    let row = |(n, name): (usize, &&str)| {
+    let row = |(n, (name, words)): (usize, &(&'static str, &'static str))| {
         let cell = |(op, (bench, _)): (usize, &(&str, &str))| {
             let point = |stage| Point::new(stage, bench, 2048);
-            let value = Value::Change(point(stage(STAGES[0])), point(stage(name)));
+            let value = Value::Change(point(bench::SETTINGS[0].1), point(words));
             Cell::Judged(value, vec![INTEL[n][op], AMD[n][op]])
         };
         let lines = [line("Intel", &INTEL[n]), line("AMD", &AMD[n])];
@@ -93,7 +87,7 @@ fn micro() -> Table {
         title: "7.2 Micro benchmark: change in runtime compared to the baseline",
         first: "",
         columns: OPS.map(|(_, name)| name).into(),
-        rows: STAGES[1..].iter().enumerate().map(row).collect(),
+        rows: stages().iter().enumerate().map(row).collect(),
         reasons: MICRO,
     }
 }
@@ -134,7 +128,7 @@ const SCALABILITY: [[[f64; 2]; 2]; 7] = [
 ];
 
 fn scalability() -> Table {
-    let row = |(name, [intel, amd]): (&&str, &[[f64; 2]; 2])| {
+    let row = |((name, _), [intel, amd]): (&(&str, &str), &[[f64; 2]; 2])| {
         let lines = [line("Intel", intel), line("AMD", amd)];
         let here = Here::Unmeasured(
             "QEMU's instructions are no throughput: `./run.sh bench --smp 8 --op cow-seq,cow-rand` compares them. The account itself is measured on the host's CPUs, see below.",
@@ -145,7 +139,7 @@ fn scalability() -> Table {
         title: "7.3 VM scalability: change in throughput of anon-cow-seq and anon-cow-rand compared to the baseline",
         first: "",
         columns: vec!["seq", "rand"],
-        rows: STAGES[1..].iter().zip(&SCALABILITY).map(row).collect(),
+        rows: stages().iter().zip(&SCALABILITY).map(row).collect(),
         reasons: &[],
     }
 }

@@ -98,10 +98,10 @@ fn run(
     let archive = Temporary::file("cpio", &added::archive(archive, &program.added)?)?;
     let of_each = |of| (1..=args.repeat).map(move |repeat| (of, repeat));
     let all = combinations.len() as u32 * args.repeat;
-    let started = Instant::now();
+    let (started, limit) = (Instant::now(), Duration::from_secs(args.timeout));
     for (done, (of, repeat)) in (1..).zip(combinations.iter().flat_map(of_each)) {
         let machine = machine(args, program, built, of, &archive);
-        let boot = console::boot_patiently(&machine, limit(args))?;
+        let boot = console::boot_patiently(&machine, limit)?;
         let row = Row::new(program.arch, of, repeat, &boot.text, boot.end);
         if !row.passed() {
             eprint!("{}", row::said(&boot.text));
@@ -111,10 +111,6 @@ fn run(
         eprintln!("run.sh: {done} of {all}: {of}{}", remaining(left));
     }
     Ok(())
-}
-
-fn limit(args: &SweepArgs) -> Duration {
-    Duration::from_secs(args.timeout)
 }
 
 /// How long the rest takes.

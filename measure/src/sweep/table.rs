@@ -2,14 +2,14 @@
 //! have in common.
 use super::own::plain;
 use super::row::{Column, Row, columns};
+use crate::columns::{aligned, or_dash};
 use crate::report::grouped;
 use serde_json::Value;
 use std::fmt::Write;
 
 /// Combinations beside the first in one table: a line of a terminal has room for no more.
 const BESIDE: usize = 3;
-/// Columns of a cell, and of the change in it.
-const CELL: usize = 22;
+/// Characters of the change in a cell.
 const CHANGE: usize = 8;
 
 /// The combinations by number, and a table of what differs.
@@ -49,13 +49,12 @@ fn failure(row: &Row) -> String {
 
 /// All that there is of one combination.
 fn alone(row: &Row) -> String {
-    let mut text = "\n".to_owned();
-    for column in columns(std::slice::from_ref(row)) {
-        if let Some(value) = row.value(&column) {
-            let _ = writeln!(text, "{:28}{:>CELL$}", column.name, shown(&value));
-        }
-    }
-    text
+    let columns = columns(std::slice::from_ref(row)).into_iter();
+    let rows = columns.filter_map(|column| {
+        let cells = vec![shown(&row.value(&column)?)];
+        Some(([vec![column.name], cells].concat(), String::new()))
+    });
+    format!("\n{}", aligned(&rows.collect::<Vec<_>>()))
 }
 
 /// The first combination and some others.
@@ -70,27 +69,27 @@ fn part(
         others.iter().any(|row| row.value(column) != here)
     };
     let columns: Vec<&Column> = columns.iter().filter(differs).collect();
-    let Some(width) = columns.iter().map(|column| column.name.len()).max() else {
+    if columns.is_empty() {
         return "nothing\n".to_owned();
-    };
-    let mut text = format!("{:width$}{:>CELL$}", "", 1);
-    numbers.for_each(|number| _ = write!(text, "{number:>CELL$}"));
+    }
+    let heads = [String::new(), "1".to_owned()].into_iter();
+    let heads = heads.chain(numbers.map(|number| number.to_string()));
+    let mut rows = vec![(heads.collect(), String::new())];
     for column in columns {
         let here = first.value(column);
-        let _ = write!(text, "\n{:width$}{:>CELL$}", column.name, cell(&here));
-        for row in others {
+        let mut cells = vec![column.name.clone(), cell(&here)];
+        cells.extend(others.iter().map(|row| {
             let value = row.value(column);
-            let both = cell(&value) + &format!("{:>CHANGE$}", change(&here, &value));
-            let _ = write!(text, "{both:>CELL$}");
-        }
+            cell(&value) + &format!("{:>CHANGE$}", change(&here, &value))
+        }));
+        rows.push((cells, String::new()));
     }
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    lines.join("\n") + "\n"
+    aligned(&rows)
 }
 
 /// A value, or that there is none.
 fn cell(value: &Option<Value>) -> String {
-    value.as_ref().map_or("-".to_owned(), shown)
+    or_dash(value.as_ref().map(shown))
 }
 
 /// A value, with commas between thousands.
@@ -189,10 +188,7 @@ mod tests {
         let rows: Vec<Row> = forks.map(|(fork, ns)| run(fork, 1, ns, "")).collect();
         let text = render(&rows);
         assert_eq!(text.matches("\nns ").count(), 2, "{text}");
-        assert!(
-            text.lines().all(|line| line.len() <= 2 + 4 * CELL),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.len() <= 90), "{text}");
     }
 
     #[test]
@@ -246,19 +242,5 @@ mod tests {
         assert_eq!((of(4, 3), of(-4, -2)), ("-25.0%".into(), "+50.0%".into()));
         assert_eq!((of(4, 43), of(4, 400)), ("+975.0%".into(), "x100".into()));
         assert_eq!(change(&Some(1.into()), &None), "");
-    }
-
-    #[test]
-    fn numbers() {
-        let shown_as = [
-            (0, "0"),
-            (-1234, "-1,234"),
-            (123, "123"),
-            (1_234_567, "1,234,567"),
-        ];
-        for (number, text) in shown_as {
-            assert_eq!(shown(&number.into()), text);
-        }
-        assert_eq!(shown(&"x".into()), "x");
     }
 }

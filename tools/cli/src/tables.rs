@@ -177,7 +177,7 @@ fn mutants() {
 #[test]
 fn floor() {
     let tables = [
-        ("measure/src/bench/floor/parts.rs", floor::parts_table()),
+        ("measure/src/bench/floor/parts.rs", floor::parts::table()),
         ("measure/src/bench/floor/mod.rs", floor::table()),
     ];
     page("floor.md", &tables);

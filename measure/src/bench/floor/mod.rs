@@ -1,7 +1,7 @@
 //! The floor: what an operation of the bench costs at least, on any kernel, in guest instructions.
 //! `docs/floor.md` argues each part.
 
-mod parts;
+pub mod parts;
 
 use super::cells::Key;
 use super::plan::BASELINE;
@@ -129,11 +129,6 @@ pub fn table() -> String {
         text += &markdown::row(first.chain(floors.map(shown)));
     }
     text
-}
-
-/// The parts as a table for `docs/floor.md`.
-pub fn parts_table() -> String {
-    parts::table()
 }
 
 /// A floor in a few digits: many are far below one instruction for each page.

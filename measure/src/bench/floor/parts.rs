@@ -41,7 +41,7 @@ macro_rules! parts {
         const X86_64: Parts = Parts { $($part: $x86_64,)* };
         const AARCH64: Parts = Parts { $($part: $aarch64,)* };
 
-        /// All parts, as Markdown.
+        /// The parts as a table for `docs/floor.md`.
         pub fn table() -> String {
             let machines = Arch::ALL.map(Arch::name).join(" | ");
             let mut text = format!("| part | {machines} |\n|---|---|---|\n");

@@ -103,7 +103,13 @@ impl<M: Machine> AddressSpace<M> {
             // There is no swap, and these need none: the pages of an object stay in it.
             let droppable = vma.flags.contains(VmaFlags::DROPPABLE) || vma.shared();
             match advice {
-                Advice::PageOut if droppable => Ok(inner.drop_pages(slot, part, true, budget)?),
+                Advice::PageOut if droppable => {
+                    if vma.shared() {
+                        // The entries go that say what was written.
+                        inner.vmas.get_mut(slot).flags.count_as_written();
+                    }
+                    Ok(inner.drop_pages(slot, part, true, budget)?)
+                }
                 Advice::Cold | Advice::PageOut => {
                     Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
                 }

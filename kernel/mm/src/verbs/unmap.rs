@@ -8,7 +8,7 @@ use crate::mutant::{self, Mutant};
 use crate::space::{AddressSpace, Areas, Error, Inner, Locked, Pages, user_pages};
 use crate::table::{Budget, Detached, Zap};
 use crate::tlb::Gather;
-use crate::vma::{Taken, Vma, VmaFlags};
+use crate::vma::{Taken, Vma};
 
 impl<M: Machine> AddressSpace<M> {
     /// munmap(2); the range need not be mapped. EINVAL: misaligned, empty or not in user space;
@@ -230,7 +230,7 @@ impl<M: Machine> Pages<'_, M> {
         }
         gather.finish();
         if let Some(slot) = untracked.and_then(|at| space.vmas.find(at)) {
-            space.vmas.get_mut(slot).flags -= VmaFlags::TRACKED;
+            space.vmas.get_mut(slot).flags.count_as_written();
         }
         if self.splits && stopped.is_none() {
             // While faults of this space wait.

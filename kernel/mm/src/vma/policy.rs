@@ -118,6 +118,10 @@ impl VmaFlags {
     pub const fn may_be_marked(self) -> bool {
         self.intersects(VmaFlags::MARKED)
     }
+    /// From now on all pages count as written.
+    pub fn count_as_written(&mut self) {
+        *self -= VmaFlags::TRACKED;
+    }
     /// Whether the first write to a page is to be seen: entries are made with [`TRACKED`].
     ///
     /// [`TRACKED`]: crate::arch::Attrs::TRACKED

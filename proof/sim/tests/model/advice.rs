@@ -120,7 +120,7 @@ impl<F: PteFormat> Bench<F> {
         if populates {
             model.forget_protection(at, len);
         }
-        let cold = advice == Advice::Cold;
+        let cold = matches!(advice, Advice::Cold | Advice::PageOut);
         let (_, expected) = model.reach(at, len, |page| cold && page.area.locked);
         assert_eq!(result, expected);
         if cold {

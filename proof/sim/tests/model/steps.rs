@@ -191,6 +191,7 @@ fn advice() -> impl Strategy<Value = Advice> {
     use Advice::*;
     prop::sample::select(vec![
         Cold,
+        PageOut,
         HugePage,
         NoHugePage,
         Free,

@@ -12,6 +12,8 @@ use mm::{Advice, Error, MapRequest, Place, RemapFlags};
 type Machine = Sim<Format>;
 
 const BASE: u64 = 0x4000_0000;
+/// One past the pages that are compared, as on Linux.
+const END: u64 = BASE + 2 * PAGES * PAGE_SIZE;
 
 pub(crate) struct Ours {
     world: World<Format>,
@@ -162,6 +164,10 @@ impl Ours {
     pub(crate) fn areas(&self) -> Vec<Area> {
         let mut out = Vec::new();
         self.process().for_each_vma(&mut |vma| {
+            // What had gone elsewhere and could not be brought back is not compared.
+            if vma.range.start.0 >= END {
+                return;
+            }
             let letter =
                 |bit: Prot, letter: char| if vma.prot.contains(bit) { letter } else { '-' };
             let prot = [

@@ -65,6 +65,14 @@ pub const LARGE_HUGE: Shape = Shape {
 };
 
 impl Shape {
+    /// How many of them an object has at most: there is memory for two objects, and for private
+    /// pages.
+    fn object_pages(&self) -> u64 {
+        match self.unit {
+            0..=512 => OBJECT_PAGES,
+            _ => OBJECT_PAGES / 2,
+        }
+    }
     /// The order of what the steps call a page.
     pub fn order(&self) -> Order {
         Order(self.unit.ilog2() as u8)
@@ -296,8 +304,8 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         5 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
         1 => sizes().prop_map(Step::Sizes),
         2 => turn(),
-        1 => (o.clone(), 0..=OBJECT_PAGES).prop_map(|(o, n)| Step::Truncate(o, n)),
-        2 => (o.clone(), 0..OBJECT_PAGES, 1..255u8).prop_map(|(o, n, b)| Step::Write(o, n, b)),
-        1 => (o, 0..OBJECT_PAGES).prop_map(|(o, n)| Step::Punch(o, n)),
+        1 => (o.clone(), 0..=shape.object_pages()).prop_map(|(o, n)| Step::Truncate(o, n)),
+        2 => (o.clone(), 0..shape.object_pages(), 1..255u8).prop_map(|(o, n, b)| Step::Write(o, n, b)),
+        1 => (o, 0..shape.object_pages()).prop_map(|(o, n)| Step::Punch(o, n)),
     ]
 }

@@ -29,11 +29,9 @@ pub type Counts = BTreeMap<(String, u64), f64>;
 pub fn run(args: &BenchArgs) -> Result<u8> {
     let sizes = args.size.iter().map(u32::to_string).collect::<Vec<_>>();
     words::check("--op", args.op.iter().map(String::as_str), BASELINE)?;
-    words::check(
-        "--size",
-        sizes.iter().map(String::as_str),
-        &["4", "64", "2048"],
-    )?;
+    let known = SIZES.map(|kb| kb.to_string());
+    let known = known.each_ref().map(String::as_str);
+    words::check("--size", sizes.iter().map(String::as_str), &known)?;
     let ops = match args.op.as_slice() {
         [] => &BASELINE.iter().map(ToString::to_string).collect::<Vec<_>>(),
         asked => asked,

@@ -40,26 +40,26 @@ pub fn section(conflicts: &[Cell]) -> String {
     text += &html::commands(&["./run.sh conflicts --json FILE".to_owned()]);
     for one in each_once(conflicts.iter().map(which)) {
         let cells = conflicts.iter().filter(|cell| which(cell) == one);
-        text += &matrix(one, &cells.collect::<Vec<_>>());
+        text += &matrix(&cells.collect::<Vec<_>>());
     }
     text
 }
 
-fn matrix((arch, side, place): (Arch, Side, &str), cells: &[&Cell]) -> String {
+/// A table of cells, of which there are some, of one place on one machine.
+fn matrix(cells: &[&Cell]) -> String {
+    let one = cells[0];
     let ops = cells.iter().flat_map(|cell| &cell.ops);
     let ops: Vec<&str> = each_once(ops.map(String::as_str));
     let find = |ops: [&str; 2]| cells.iter().rev().find(|cell| cell.ops == ops);
     let mut text = format!(
-        "<h3>{} on {arch}: {}</h3>\n<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><td></td>",
-        side.name(),
-        html::escape(place)
+        "<h3>{} on {}: {}</h3>\n<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><td></td>",
+        one.side.name(),
+        one.arch,
+        html::escape(&one.place)
     );
     for op in &ops {
-        let _ = write!(
-            text,
-            "<th scope=\"col\"><span>{}</span></th>",
-            html::escape(op)
-        );
+        let op = html::escape(op);
+        let _ = write!(text, "<th scope=\"col\"><span>{op}</span></th>");
     }
     text += "</tr></thead>\n<tbody>\n";
     for a in &ops {
@@ -69,10 +69,8 @@ fn matrix((arch, side, place): (Arch, Side, &str), cells: &[&Cell]) -> String {
             let (class, title, shown) = match cell.map(|cell| (cell, cell.objects())) {
                 None => ("unknown", String::new(), String::new()),
                 Some((_, Err(why))) => ("unknown", why.to_owned(), "\u{2013}".to_owned()),
-                Some((_, Ok(objects))) if objects.is_empty() => {
-                    ("free", String::new(), "0".to_owned())
-                }
-                Some((cell, Ok(objects))) => ("shared", named(cell), objects.len().to_string()),
+                Some((_, Ok(all))) if all.is_empty() => ("free", String::new(), "0".to_owned()),
+                Some((cell, Ok(all))) => ("shared", named(cell), all.len().to_string()),
             };
             let title = match title.as_str() {
                 "" => title,
@@ -83,9 +81,8 @@ fn matrix((arch, side, place): (Arch, Side, &str), cells: &[&Cell]) -> String {
         text += "</tr>\n";
     }
     text += "</tbody></table></div>\n";
-    let rows = cells
-        .iter()
-        .map(|cell| vec![cell.ops.join(", "), named(cell)]);
+    let row = |cell: &&Cell| vec![cell.ops.join(", "), named(cell)];
+    let rows = cells.iter().map(row);
     let rows: Vec<Vec<String>> = rows.filter(|row| !row[1].is_empty()).collect();
     if rows.is_empty() {
         return text;

@@ -301,7 +301,7 @@ impl<M: Machine> Vma<M> {
             None => 0,
         };
         // At its new place everything counts as written.
-        self.flags -= VmaFlags::TRACKED;
+        self.flags.count_as_written();
         self.range = range;
         let monitor = self.flags & (VmaFlags::UFFD | VmaFlags::UFFD_MOVES);
         let leaves = !monitor.is_empty() && !monitor.contains(VmaFlags::UFFD_MOVES);

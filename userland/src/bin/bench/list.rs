@@ -2,37 +2,38 @@
 use crate::table::OPS;
 use userland::measuring::SIZES;
 
-/// Measurements by programs of their own, for which the options of the bench are not enough: what
-/// each is, the program, which is the operation, its arguments, sizes, and MiB of the machine. They
-/// take `--marks`, too, and `--size` where there is more than one.
-const BESIDE: [([&str; 3], &[usize], usize); 3] = [
-    (
-        [
-            "a hash table of 256 MiB is saved by fork while it is written to",
-            "snapshot",
-            "--table 256 --fork kernel",
-        ],
-        &SIZES,
-        1024,
-    ),
-    (
-        [
-            "the pause of a collector that moves its heap by mremap",
-            "gcflip",
-            "256 1024",
-        ],
-        &[64],
-        3072,
-    ),
-    (
-        [
-            "the distribution of single faults, forks and switches",
-            "latency",
-            "",
-        ],
-        &SIZES,
-        1024,
-    ),
+/// A measurement by a program of its own, for which the options of the bench are not enough.
+struct Beside {
+    program: &'static str,
+    about: &'static str,
+    args: &'static str,
+    sizes: &'static [usize],
+    mib: usize,
+}
+
+/// They take `--marks`, too, and `--size` where there is more than one.
+const BESIDE: [Beside; 3] = [
+    Beside {
+        program: "snapshot",
+        about: "a hash table of 256 MiB is saved by fork while it is written to",
+        args: "--table 256 --fork kernel",
+        sizes: &SIZES,
+        mib: 1024,
+    },
+    Beside {
+        program: "gcflip",
+        about: "the pause of a collector that moves its heap by mremap",
+        args: "256 1024",
+        sizes: &[64],
+        mib: 3072,
+    },
+    Beside {
+        program: "latency",
+        about: "the distribution of single faults, forks and switches",
+        args: "",
+        sizes: &SIZES,
+        mib: 1024,
+    },
 ];
 
 /// Prints a line for each.
@@ -47,8 +48,12 @@ pub fn print() {
         let (cpus, default) = (op.cpus, op.by_default);
         println!("{begins},\"mapped\":{mapped:?},\"cpus\":{cpus:?},\"default\":{default}}}");
     }
-    for ([about, program, args], sizes, mib) in BESIDE {
-        let begins = begins([program, about, program, args], sizes, mib);
+    for it in BESIDE {
+        let begins = begins(
+            [it.program, it.about, it.program, it.args],
+            it.sizes,
+            it.mib,
+        );
         println!("{begins},\"mapped\":[],\"cpus\":[1],\"default\":false}}");
     }
 }

@@ -4,7 +4,7 @@ use super::request::Request;
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
 use crate::space::{Error, Locked, user_pages};
-use crate::vma::{Slot, VmaFlags};
+use crate::vma::Slot;
 
 impl<M: Machine> Locked<'_, M> {
     /// Grows in place, if the range ends its VMA and nothing follows. As in Linux, a stack above
@@ -25,7 +25,7 @@ impl<M: Machine> Locked<'_, M> {
         self.vmas.reserve(1)?;
         let mut tail = self.vmas.get(slot).clone();
         tail.range.end = grown.end;
-        tail.flags -= VmaFlags::TRACKED;
+        tail.flags.count_as_written();
         // The tail continues the VMA's object, so the tree merges the two.
         tail.cut_below(end);
         self.vmas.insert(tail);

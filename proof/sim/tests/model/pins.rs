@@ -57,7 +57,7 @@ impl<F: PteFormat> Bench<F> {
                 continue;
             };
             let within = |of: u8, at: u64, len| usize::from(of) == p && (at..at + len).contains(&n);
-            let processes = &self.processes;
+            let (processes, huge) = (&self.processes, self.shape.huge);
             let dropped = |of: u8, at: u64, len, advice| {
                 let process = processes[usize::from(of)].as_ref();
                 let gone = process.map(|(_, model)| model.dropped(at, len, advice).0);
@@ -80,6 +80,8 @@ impl<F: PteFormat> Bench<F> {
                     (false, goes)
                 }
                 Step::Truncate(..) => (false, true),
+                // Of huge pages the private copies go, too.
+                Step::Punch(..) => (false, huge),
                 _ => (false, false),
             };
             if goes || may_go {

@@ -157,6 +157,8 @@ impl Step {
         use Advice::*;
         match self {
             Step::Write(..) | Step::Edge(..) | Step::Guard(..) | Step::Lock(..) => false,
+            // Drawn by a shrinker only.
+            Step::Map(_, _, _, _, What::Stack, _) => false,
             Step::Remap(_, remap) => !remap.keep && remap.new_len <= remap.len,
             Step::Advise(.., advice) => {
                 matches!(advice, DontFork | DoFork | PopulateRead | PopulateWrite)

@@ -57,7 +57,7 @@ impl<F: PteFormat> Bench<F> {
                 continue;
             };
             let within = |of: u8, at: u64, len| usize::from(of) == p && (at..at + len).contains(&n);
-            let (processes, huge) = (&self.processes, self.shape.huge);
+            let processes = &self.processes;
             let dropped = |of: u8, at: u64, len, advice| {
                 let process = processes[usize::from(of)].as_ref();
                 let gone = process.map(|(_, model)| model.dropped(at, len, advice).0);
@@ -81,7 +81,16 @@ impl<F: PteFormat> Bench<F> {
                 }
                 Step::Truncate(..) => (false, true),
                 // Of huge pages the private copies go, too.
-                Step::Punch(..) => (false, huge),
+                Step::Punch(o, index) if self.shape.huge => {
+                    let model = processes[p].as_ref().map(|(_, model)| model);
+                    let backing = model.and_then(|model| Some(&model.pages.get(&n)?.backing));
+                    let punched = (usize::from(o), index);
+                    let goes = match backing {
+                        Some(Backed::Private(o, i, _)) => (*o, *i) == punched,
+                        _ => false,
+                    };
+                    (false, goes)
+                }
                 _ => (false, false),
             };
             if goes || may_go {

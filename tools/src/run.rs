@@ -168,6 +168,9 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         )
         .into());
     }
+    if let Some(size) = &args.swap {
+        words = format!("zram={size} {words}").trim_end().to_owned();
+    }
     machine.mem.clone_from(&args.mem);
     machine.smp = args.smp;
     machine.command_line = words;

@@ -159,11 +159,11 @@ impl Lists for Given<'_> {
         some.then(|| self.buddy.head(self.table, Order(order), of).0)
     }
     fn order(&self, frame: u64) -> Option<u8> {
-        let (kind, order) = match self.is_here(frame) {
-            true => self.table.get(Pfn(frame)).kind_and_order(),
-            false => return None,
-        };
-        (kind == Kind::Free).then_some(order.0)
+        if !self.is_here(frame) {
+            return None;
+        }
+        let meta = self.table.get(Pfn(frame));
+        meta.is_free().then_some(meta.order().0)
     }
     fn remove(&mut self, frame: u64, order: u8) {
         let (pfn, order) = (Pfn(frame), Order(order));
@@ -197,7 +197,7 @@ impl Cpu for Given<'_> {
     }
     fn keep(&mut self, frame: u64) {
         if let Some(list) = self.list {
-            self.table.get(Pfn(frame)).set(Kind::Cached, list.order);
+            self.table.get(Pfn(frame)).set_cached(list.order);
             list.push(self.table.index(Pfn(frame)));
         }
     }

@@ -58,7 +58,7 @@ impl<M: Machine, A: Account> Given<'_, '_, '_, M, A> {
     fn kind(&self, raw: u64) -> Kind {
         self.copy.mm.frames().folio(M::Pte::frame(raw)).kind
     }
-    /// The pages that are not the student's: of files, and of zeros.
+    /// The pages that are not the student's: of files, of zeros, and those in swap slots.
     fn others(&mut self, range: Range<usize>) {
         for index in range {
             let raw = self.raw(index);
@@ -66,6 +66,11 @@ impl<M: Machine, A: Account> Given<'_, '_, '_, M, A> {
                 continue;
             }
             let folio = self.copy.mm.frames().folio(M::Pte::frame(raw));
+            if folio.kind == Kind::Swap {
+                let (account, tables) = (self.account, self.tables);
+                self.copy.swap_entry(account, tables, index, raw, self.done);
+                continue;
+            }
             if folio.kind == Kind::Object {
                 self.copy.mm.frames().get(folio.head).get_ref();
                 self.copy.object += 1;

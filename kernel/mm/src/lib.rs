@@ -42,6 +42,9 @@
 //! | 208 [`sync::rank::MAPPERS`] | one per object | the spaces that map it, and how many of them may write |
 //! | 210 [`sync::rank::OBJECT`] | one per object | its pages and its length |
 //! | 215 [`sync::rank::HUGETLB`] | one per pool of huge pages | its free pages and figures |
+//! | 216 [`sync::rank::SLOTS`] | one | which folio is in which swap slots |
+//! | 217 [`sync::rank::STORE`] | one | the store's spans |
+//! | 218 [`sync::rank::BENCHES`] | one | who compresses |
 //! | 220 [`sync::rank::ASID`] | one | the pool of tags |
 //! | 221 [`sync::rank::MM_ID`] | one | the ids of address spaces in the account |
 //! | 222 [`sync::rank::SPACES`] | one | all address spaces, by key |
@@ -90,7 +93,9 @@ pub(crate) mod verbs;
 pub mod vma;
 
 pub use frame::FrameMeta;
-pub use manager::{FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory, Overcommit, Policy, SpaceKey};
+pub use manager::{
+    FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory, Overcommit, Policy, SpaceKey, swap_bytes,
+};
 pub use own::PageCount;
 pub use report::{EntryRun, EntryTo, SmapsWalk};
 pub use space::{

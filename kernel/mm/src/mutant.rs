@@ -106,6 +106,14 @@ mutants! {
     KeepKeys,
     /// Page advice drops guards.
     DropGuards,
+    /// Fork copies a swap entry and does not name its slot.
+    CopyNameless,
+    /// A folio is not counted as one that its slots have.
+    SlotsHoldNothing,
+    /// A copy of a table, or one that entries move to, forgets that there are swap entries.
+    ForgetSwapped,
+    /// A folio is stored that others than its slots have.
+    StoreInUse,
     /// Fork shares tables with guards.
     ShareGuards,
     /// An area forgets, when it joins another, that there are guards.

@@ -34,6 +34,10 @@ events! {
     AccountUpdates = "account_updates";
     /// Atomic read-modify-writes in these updates.
     AccountAtomics = "account_atomics";
+    /// Pages stored.
+    SwapOut = "pswpout";
+    /// Stored pages brought back.
+    SwapIn = "pswpin";
     /// Page-table entries written.
     EntryWrites = "entry_writes";
     /// Page tables allocated.

@@ -27,6 +27,9 @@ pub mod rank {
         pub const MAPPERS: u8 = 208;
         pub const OBJECT: u8 = 210;
         pub const HUGETLB: u8 = 215;
+        pub const SLOTS: u8 = 216;
+        pub const STORE: u8 = 217;
+        pub const BENCHES: u8 = 218;
         pub const ASID: u8 = 220;
         pub const MM_ID: u8 = 221;
         pub const SPACES: u8 = 222;

@@ -62,7 +62,7 @@ proptest! {
                     prop_assert!(pfn.0 % order.pages() == 0);
                     prop_assert!(ranges().iter().any(|r| r.covers(&block)));
                     prop_assert!(taken.iter().all(|(p, o)| !PfnRange::new(*p, *p + o.pages()).overlaps(&block)));
-                    prop_assert!(table.get(pfn).kind() == Kind::Cached && table.get(pfn).order() == order);
+                    prop_assert!(table.get(pfn).is_cached(order));
                     taken.insert(pfn, order);
                 }
                 Step::Free(which) if !taken.is_empty() => {

@@ -56,7 +56,7 @@ impl World {
             if self.meta.end(ORDER) {
                 *self.queue.lock().unwrap() = false;
             }
-            self.meta.set(Kind::Cached, ORDER);
+            self.meta.set_cached(ORDER);
         } else if join != Join::Before {
             self.defer(join, self.references.load(Ordering::Acquire));
         }

@@ -96,6 +96,26 @@ pub fn early(text: &str) -> impl Iterator<Item = (&str, &str)> {
     ours.filter_map(|word| word.split_once('='))
 }
 
+/// `zram=SIZE`: bytes of private memory that may be swapped, in K, M or G; 0 without it, or if it
+/// is no size.
+pub fn zram(text: &str) -> u64 {
+    let size = early(text).filter(|(name, _)| *name == "zram").last();
+    size.and_then(|(_, size)| bytes(size)).unwrap_or(0)
+}
+
+/// The bytes of `512M`.
+fn bytes(size: &str) -> Option<u64> {
+    let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &size[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
 /// Rows and columns of `24x80`.
 fn window(size: &str) -> Option<[u16; 2]> {
     let (rows, columns) = size.split_once('x')?;
@@ -125,6 +145,8 @@ impl CommandLine {
             .map_or((word, None), |(name, value)| (name, Some(value)));
         match (name, value) {
             ("init", Some(path)) => self.init = path.into(),
+            // Read before there was a heap.
+            ("zram", Some(size)) if bytes(size).is_some() => {}
             ("norandmaps", None) => self.norandmaps = true,
             ("quiet", None) => self.loglevel = 4,
             ("loglevel", Some(n)) if n.parse::<u8>().is_ok_and(|n| n <= 8) => {
@@ -203,6 +225,18 @@ mod tests {
     fn before_there_is_a_heap() {
         let early: Vec<_> = early("quiet account=per-page \"a=b c\" -- account=total").collect();
         assert_eq!(early, [("account", "per-page"), ("\"a", "b c\"")]);
+        for (text, bytes) in [
+            ("zram=512M", 512 << 20),
+            ("zram=1G zram=64k", 64 << 10),
+            ("zram=4096", 4096),
+            ("zram=many", 0),
+            ("zram=1T", 0),
+            ("zram=99999999999G", 0),
+            ("quiet -- zram=1M", 0),
+        ] {
+            assert_eq!(zram(text), bytes, "{text}");
+        }
+        assert_eq!(line("zram=1T").unknown, ["zram=1T"]);
     }
 
     #[test]

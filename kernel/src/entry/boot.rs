@@ -43,15 +43,16 @@ fn sections() -> [(VirtRange, Attrs); 3] {
 /// Builds the memory manager and the kernel's tables, and moves onto them.
 pub fn take_over(info: &BootInfo) {
     let mut free = free_ranges(info);
-    add_heap(&mut free);
-    let (first, frames) = frame_table(info, &mut free);
+    let slots = parts::cmdline::zram(info.cmdline) / PAGE_SIZE;
+    add_heap(&mut free, slots);
+    let (memory, frames) = frame_table(info, &mut free, slots);
     let counts = page_counts(info, &mut free, frames.len());
     let free: Vec<PfnRange> = free
         .iter()
         .map(PhysRange::whole_frames)
         .filter(|r| !r.is_empty())
         .collect();
-    let mm = Mm::new(machine::Hw, first, frames, counts, &free);
+    let mm = Mm::new(machine::Hw, memory, frames, counts, &free);
     let root = zeroed_frame(&mm);
     let space = machine::set_kernel_space(KernelSpace::new(mm, root));
     map_everything(space, info);
@@ -94,9 +95,10 @@ fn take(free: &mut [PhysRange], bytes: u64, what: &str) -> PhysAddr {
 }
 
 /// Gives the heap what the memory manager's structures of each CPU need.
-fn add_heap(free: &mut [PhysRange]) {
+fn add_heap(free: &mut [PhysRange], slots: u64) {
     use mm::arch::{Cpu, Machine};
-    let bytes = machine::Hw.cpu().count() * heap::BOOT_BYTES_PER_CPU;
+    let cpus = machine::Hw.cpu().count();
+    let bytes = cpus * heap::BOOT_BYTES_PER_CPU + mm::swap_bytes(slots, cpus);
     let start = take(free, bytes as u64, "the heap");
     // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it.
     unsafe { heap::add_at_boot(start, bytes) };
@@ -118,14 +120,20 @@ fn page_counts(info: &BootInfo, free: &mut [PhysRange], frames: usize) -> &'stat
 }
 
 /// Takes the frame table from the first free range that can hold it: one [`FrameMeta`] for each
-/// frame from the lowest RAM to the highest. Holes have room there, but it is left as it is.
-fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [FrameMeta]) {
+/// frame from the lowest RAM to the highest, and for each swap slot behind them. Holes have room
+/// there, but it is left as it is. Returns the frames of memory, too.
+fn frame_table(
+    info: &BootInfo,
+    free: &mut [PhysRange],
+    slots: u64,
+) -> (PfnRange, &'static mut [FrameMeta]) {
     let (Some(lowest), Some(highest)) = (info.ram.first(), info.ram.last()) else {
         panic!("the boot protocol named no RAM")
     };
     let span = PfnRange::new(lowest.whole_frames().start, highest.whole_frames().end);
     let bytes = |frames: u64| frames * size_of::<FrameMeta>() as u64;
-    let start = take(free, bytes(span.len()), "the frame table");
+    let all = mm::frame::table::metas(span, slots);
+    let start = take(free, bytes(all), "the frame table");
     let whole: Vec<PfnRange> = free.iter().map(PhysRange::whole_frames).collect();
     for part in parts(span, &whole) {
         let at = |frame: Pfn| start + bytes(frame - span.start);
@@ -134,11 +142,13 @@ fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [F
             at(part.end),
         )));
     }
+    let (memory, end) = (start + bytes(span.len()), start + bytes(all));
+    zero(whole_pages_around(PhysRange::new(memory, end)));
     let table = (DIRECT_MAP + start.0) as *mut FrameMeta;
     // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it;
     // zeros are a valid FrameMeta, and so are any bytes, which are never read.
-    let frames = unsafe { core::slice::from_raw_parts_mut(table, span.len() as usize) };
-    (span.start, frames)
+    let frames = unsafe { core::slice::from_raw_parts_mut(table, all as usize) };
+    (span, frames)
 }
 
 /// The direct map, without a writable alias of the kernel's text and read-only data; devices; the

@@ -289,14 +289,22 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
                 attempt += 1;
             }
-            Resolution::Claimed if wait_for_claim(task) => {}
+            Resolution::Claimed | Resolution::Stored(_) => match wait_for(task, why) {
+                Ok(()) => {}
+                // It is to end.
+                Err(Resolution::Claimed) => return,
+                Err(failed) => {
+                    why = failed;
+                    continue;
+                }
+            },
             Resolution::Userfault => match userfault::ask(task, addr, access, Mode::User) {
                 Answer::Again => {}
                 Answer::Refused => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
                 Answer::Interrupted => return,
             },
             // It is to end.
-            Resolution::NoMem | Resolution::Claimed => return,
+            Resolution::NoMem => return,
         }
         why = resolve(task, addr, access);
     };
@@ -331,12 +339,11 @@ fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
     resolution
 }
 
-/// Waits until the space's VMAs are no more in the middle of a change; `false`: the thread is to
-/// end.
+/// [`AddressSpace::wait_for`](mm::AddressSpace::wait_for).
 #[cold]
-fn wait_for_claim(task: &Task) -> bool {
-    let waited = task.space.lend(|space| space.wait_for_claim());
-    waited.unwrap_or(false)
+fn wait_for(task: &Task, why: Resolution) -> Result<(), Resolution> {
+    let waited = task.space.lend(|space| space.wait_for(why));
+    waited.unwrap_or(Err(Resolution::NotMapped))
 }
 
 /// Whether a write that found no huge page left has taken that of the space's children.
@@ -385,6 +392,23 @@ fn breakpoint(pc: u64) -> SigInfo {
     }
 }
 
+/// Resolves a fault, after what it has to wait for.
+fn resolve_in_kernel(task: &Arc<Task>, addr: VirtAddr, access: Access) -> Resolution {
+    loop {
+        let resolution = resolve(task, addr, access);
+        let ask = || userfault::ask(task, addr, access, Mode::Kernel);
+        match resolution {
+            Resolution::Done => return resolution,
+            Resolution::Bus if take_huge_back(task, addr, access) => {}
+            Resolution::Userfault if ask() == Answer::Again => {}
+            why => match wait_for(task, why) {
+                Ok(()) => {}
+                Err(why) => return why,
+            },
+        }
+    }
+}
+
 /// A page fault in the kernel's user access routines: `true` when the access can be repeated. No
 /// lock but the kernel lock is held in them ([`uaccess`]), so it may wait for a change of VMAs.
 pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
@@ -394,18 +418,10 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     let Some(task) = sched::current() else {
         return false;
     };
-    let mut resolution = resolve(&task, addr, access);
-    while match resolution {
-        Resolution::Claimed => wait_for_claim(&task),
-        Resolution::Bus => take_huge_back(&task, addr, access),
-        Resolution::Userfault => userfault::ask(&task, addr, access, Mode::Kernel) == Answer::Again,
-        _ => false,
-    } {
-        resolution = resolve(&task, addr, access);
-    }
+    let mut resolution = resolve_in_kernel(&task, addr, access);
     if resolution == Resolution::NoMem {
         pressure::reclaim_under_locks(&task);
-        resolution = mm().urgently(|| resolve(&task, addr, access));
+        resolution = mm().urgently(|| resolve_in_kernel(&task, addr, access));
         task.sched.add_work(match resolution {
             Resolution::NoMem => Work::OUT_OF_MEMORY,
             _ => Work::MAKE_ROOM,

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! no memory for a fault, fork, mmap ...
-//!    |  first time: wait until unused memory is reclaimed ([`worker`]), try again
-//!    |  again: is an OOM victim ending already?  no: select one, log it, SIGKILL
+//!    |  wait until memory is reclaimed ([`worker`]), try again
+//!    |  nothing was: is an OOM victim ending already?  no: select one, log it, SIGKILL
 //!    |  wait until its memory is back, try again
 //!    v  or until this thread is to end itself
 //! ```
@@ -51,8 +51,11 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         signal::kill_current(task);
         return false;
     }
-    if attempt == 0 {
-        return worker::reclaim();
+    // What was stored is progress, however often; the rest comes back once.
+    match worker::reclaim() {
+        None => return false,
+        Some(stored) if attempt == 0 || stored > 0 => return true,
+        Some(_) => {}
     }
     let Some(victim) = dying().or_else(|| kill_one(task)) else {
         return false;

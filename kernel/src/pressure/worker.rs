@@ -20,6 +20,10 @@ use core::sync::atomic::{
 static ASKED: AtomicU64 = AtomicU64::new(0);
 /// Those of them that a round that is over was for.
 static SERVED: AtomicU64 = AtomicU64::new(0);
+/// Pages that were stored so far.
+static FREED: AtomicU64 = AtomicU64::new(0);
+/// How many pages a round stores.
+const BATCH: u64 = 1024;
 static REQUESTS: WaitQueue = WaitQueue::new();
 static ENDS: WaitQueue = WaitQueue::new();
 
@@ -28,13 +32,15 @@ pub fn start() {
     task::spawn_kernel_thread(b"reclaim", run).expect("there is memory at boot");
 }
 
-/// Has unused memory reclaimed. Sleeps: no lock may be held but the kernel lock. `false`: the
-/// thread is to end.
-pub fn reclaim() -> bool {
+/// Has memory reclaimed that is not used, or not lately. Sleeps: no lock may be held but the kernel
+/// lock. Returns how many pages were stored meanwhile; `None`: the thread is to end.
+pub fn reclaim() -> Option<u64> {
+    let before = FREED.load(Relaxed);
     let number = ASKED.fetch_add(1, Release) + 1;
     REQUESTS.wake_all();
     let is_served = || (SERVED.load(Acquire) >= number).then_some(());
-    ENDS.wait_killable(is_served).is_ok()
+    ENDS.wait_killable(is_served).ok()?;
+    Some(FREED.load(Relaxed) - before)
 }
 
 fn run() -> ! {
@@ -59,6 +65,7 @@ fn round() {
         space.split_deferred();
         space.drop_droppable();
     });
+    FREED.fetch_add(mm().reclaim(BATCH), Relaxed);
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
     kernel_lock::with(requests::barrier);

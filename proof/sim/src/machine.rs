@@ -29,6 +29,8 @@ pub struct Options {
     pub frames: usize,
     /// Frames among them that are no RAM.
     pub hole: Option<Hole>,
+    /// Swap slots.
+    pub slots: usize,
     /// CPUs.
     pub cpus: usize,
     /// Tags in the TLB, 0 included; 1 means none.
@@ -48,6 +50,7 @@ impl Default for Options {
         Options {
             frames: 1024,
             hole: None,
+            slots: 1024,
             cpus: 2,
             asids: 8,
             hardware_ad: true,

@@ -1,11 +1,11 @@
 //! A memory manager on a simulated machine, and user code on it.
 
 use crate::machine::{FIRST, Options, Sim};
-use mm::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
-use mm::arch::PteFormat;
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE, PfnRange, PhysAddr, VirtAddr, VirtRange};
+use mm::arch::{Attrs, PteFormat};
 use mm::check;
 use mm::fault::{Access, Resolution};
-use mm::frame::Kind;
+use mm::frame::{Kind, table};
 use mm::object::Object;
 use mm::{AddressSpace, Handle};
 use mm::{FrameMeta, Mm, PageCount};
@@ -110,8 +110,9 @@ impl<F: PteFormat> World<F> {
     /// Boots a memory manager: all of RAM belongs to the allocator.
     pub fn new(options: Options) -> Self {
         let sim = Sim::new(options);
-        let (metas, counts) = metas(options.frames);
-        let mm = Mm::new(sim.clone(), FIRST, metas, counts, &options.ram());
+        let memory = PfnRange::new(FIRST, FIRST + options.frames as u64);
+        let (metas, counts) = metas(table::metas(memory, options.slots as u64) as usize);
+        let mm = Mm::new(sim.clone(), memory, metas, counts, &options.ram());
         World {
             sim,
             mm: Shared(Some(mm)),
@@ -128,6 +129,12 @@ impl<F: PteFormat> World<F> {
             sim: self.sim.clone(),
             space: Some(space),
         }
+    }
+
+    /// Its pages were aged: their accessed bits may be gone.
+    pub fn forget_accesses(&self, space: &AddressSpace<Sim<F>>) {
+        let user = VirtRange::new(VirtAddr(0), F::USER_END);
+        self.sim.forgive(space.root(), user, Attrs::ACCESSED);
     }
 
     /// A user's load of one byte, on `cpu`.
@@ -185,8 +192,7 @@ impl<F: PteFormat> World<F> {
             }
             match space.fault(va, access) {
                 Resolution::Done => {}
-                Resolution::Claimed if space.wait_for_claim() => {}
-                refused => return Err(refused),
+                why => space.wait_for(why)?,
             }
         }
         panic!("{access:?} of {va:?} faults for ever");

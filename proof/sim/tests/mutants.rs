@@ -592,6 +592,28 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             p.advise(AT, BLOCK * PAGE_SIZE, Advice::DontNeed).unwrap();
             check_guard(w, p, 3);
         })],
+        Mutant::CopyNameless => vec![blocks("does not say what was found", |w, p| {
+            p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();
+            let child = p.fork().unwrap();
+            w.check(&[p, &child], &[]);
+        })],
+        // The last entry that maps it would free it.
+        Mutant::SlotsHoldNothing => vec![blocks("whose slots are others", |w, p| {
+            p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();
+            w.check(&[p], &[]);
+        })],
+        Mutant::StoreInUse => vec![blocks("has references and was stored", |w, p| {
+            let _child = w.adopt(p.fork().unwrap());
+            p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();
+        })],
+        Mutant::ForgetSwapped => vec![shared("RSS of a space", |w, p| {
+            p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();
+            // The table is copied for the write.
+            let first = p.fork().unwrap();
+            w.store(0, p, page(BLOCK + 5), 1).unwrap();
+            let second = p.fork().unwrap();
+            w.check(&[p, &first, &second], &[]);
+        })],
         Mutant::ShareGuards => vec![shared("in a shared table", |w, p| {
             guard(p, 3, 1);
             let child = p.fork().unwrap();

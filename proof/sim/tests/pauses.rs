@@ -30,6 +30,8 @@ const MONITORED: u64 = AWAY + 6 * PAGES;
 const AREAS: [u64; 4] = [MONITORED, COPIES, SHARED, PRIVATE];
 const AWAY: u64 = 8 * PAGES;
 const MONITOR: u16 = 7;
+/// What clears accessed bits.
+const AGES: [&str; 2] = ["page out", "reclaim"];
 /// Pauses of a verb that are tried.
 const PAUSES: [usize; 2] = [1, 3];
 
@@ -121,6 +123,15 @@ fn verbs<F: PteFormat>() -> Vec<(&'static str, Verb<F>)> {
         }),
         ("hole", |s| {
             s.object.punch(0, PAGES * PAGE_SIZE);
+            None
+        }),
+        ("page out", |s| {
+            with(s, |at, len| {
+                let _ = s.p.advise(at, len, Advice::PageOut);
+            })
+        }),
+        ("reclaim", |s| {
+            s.w.mm.reclaim(PAGES);
             None
         }),
         ("mlock", |s| {
@@ -231,6 +242,11 @@ fn others<F: PteFormat>() -> Vec<(&'static str, Other<F>)> {
             for area in AREAS {
                 let _ = s.w.store(1, &s.p, page(spot(area, 3) + 9), 3);
             }
+            None
+        }),
+        ("page out", |s| {
+            let _ =
+                s.p.advise(page(PRIVATE), PAGES * PAGE_SIZE, Advice::PageOut);
             None
         }),
         ("pin", |s| {
@@ -373,6 +389,9 @@ fn each_verb_beside_each_other<F: PteFormat>() {
                     let before = (sealed == Some(true)).then(|| s.contents());
                     let spaces: Vec<_> = [&s.p].into_iter().chain(&child).collect();
                     let checked: Vec<&Space<F>> = spaces.iter().map(|p| &***p).collect();
+                    if AGES.contains(&what) || AGES.contains(&meanwhile) {
+                        checked.iter().for_each(|space| s.w.forget_accesses(space));
+                    }
                     s.w.check(&checked, &[&s.object]);
                     spaces.iter().for_each(|space| s.access(space));
                     s.w.check(&checked, &[&s.object]);

@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// Guest memory
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     pub mem: String,
+    /// Private memory that the guest may keep compressed, counted as it was before
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub swap: Option<String>,
     /// CPUs of the guest
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub smp: u32,

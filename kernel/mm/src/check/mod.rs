@@ -13,7 +13,7 @@ use crate::manager::{Mm, SpaceKey};
 use crate::object::Object;
 use crate::own::{MmId, Owner};
 use crate::space::{AddressSpace, Inner};
-use crate::table::{Leaf, Marker, Node, validate_contpte};
+use crate::table::{Leaf, Marker, Node, is_swapped, validate_contpte};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -206,7 +206,8 @@ impl<M: Machine> Tally<'_, M> {
 
     fn pages(&mut self, inner: &Inner<M>, owner: &Owner, key: SpaceKey) {
         let root = Node::root(self.mm, &inner.table);
-        let (mut anon, mut file, mut shmem, mut hugetlb, mut in_vmas) = (0, 0, 0, 0, 0u64);
+        let (mut anon, mut swapped, mut in_vmas) = (0, 0, 0u64);
+        let (mut file, mut shmem, mut hugetlb) = (0, 0, 0);
         let mut areas: BTreeMap<*const Object<M>, (&Object<M>, u32)> = BTreeMap::new();
         for vma in inner.vmas.iter() {
             if let Backing::Object { object, .. } = &vma.backing {
@@ -236,6 +237,10 @@ impl<M: Machine> Tally<'_, M> {
                     _ if Marker::of(leaf.attrs).is_some() => {}
                     _ if vma.flags.is_hugetlb() => hugetlb += leaf.pages,
                     (Kind::Anon, _) => anon += leaf.pages,
+                    (Kind::Swap, _) => {
+                        anon += leaf.pages;
+                        swapped += leaf.pages;
+                    }
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += leaf.pages,
                     (Kind::Object, _) => shmem += leaf.pages,
                     _ => {}
@@ -251,8 +256,9 @@ impl<M: Machine> Tally<'_, M> {
         root.for_each_leaf(whole, &mut count);
         assert_eq!(everywhere, in_vmas, "pages mapped, of them in VMAs");
         let rss = &inner.rss;
-        let counted = [rss.anon, rss.file, rss.shmem, rss.hugetlb];
-        assert_eq!(counted, [anon, file, shmem, hugetlb], "RSS of a space");
+        let counted = [rss.anon, rss.swapped, rss.file, rss.shmem, rss.hugetlb];
+        let found = [anon, swapped, file, shmem, hugetlb];
+        assert_eq!(counted, found, "RSS of a space");
     }
 
     /// Checks a marker.
@@ -271,6 +277,31 @@ impl<M: Machine> Tally<'_, M> {
             "a marker ({marker:?}) in an area that has none, at {va:?}"
         );
         assert!(leaf.sharers == 0, "a marker in a shared table, at {va:?}");
+    }
+
+    /// Checks a swap entry; its name of slots is `owner`'s, or already counted.
+    fn swap_entry(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: Option<&Owner>) {
+        let Leaf { va, pfn, attrs, .. } = *leaf;
+        let slots = self.mm.frames().folio(pfn);
+        assert!(
+            slots.kind == Kind::Swap && !vma.shared() && vma.has_anon,
+            "the swap entry at {va:?} names {pfn:?}, which is {:?}",
+            slots.kind
+        );
+        assert!(
+            !attrs.intersects(Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY | Attrs::CONTIG),
+            "the swap entry at {va:?} is {attrs:?}"
+        );
+        if let Some(owner) = owner {
+            *self.refs.entry(slots.head).or_default() += leaf.pages;
+            let held = self.mapped.entry((slots.head, owner.id()));
+            held.or_insert((*owner, 0)).1 += leaf.pages;
+            for page in (0..leaf.pages).map(|i| pfn + i) {
+                let private = self.private.entry(page).or_default();
+                private.times += 1;
+                private.shared |= leaf.sharers != 0;
+            }
+        }
     }
 
     /// Checks whether a leaf may be write-protected by userfaultfd.
@@ -353,6 +384,9 @@ impl<M: Machine> Tally<'_, M> {
         }
         if let Some(marker) = Marker::of(attrs) {
             return self.marker(vma, leaf, marker);
+        }
+        if is_swapped(attrs) {
+            return self.swap_entry(vma, leaf, owner);
         }
         let writable = attrs.contains(Attrs::WRITE);
         let fixed = Attrs::USER

@@ -4,6 +4,7 @@ use super::{Private, Tally};
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::frame::Kind;
+use crate::frame::slots::{Place, UNIT};
 use crate::manager::LongTerm;
 use crate::own::{Account, Owner};
 use alloc::vec::Vec;
@@ -84,6 +85,7 @@ impl<M: Machine> Tally<'_, M> {
             let known = self.mm.charged();
             assert_eq!(known, self.charged as i64, "promised pages");
         }
+        self.slots();
         // Of pages whose object is not known: its reference, if it still has the page, and pins.
         let (mut pins, mut unknown) = (0, 0);
         for (pfn, meta) in self.mm.frames().iter() {
@@ -98,7 +100,8 @@ impl<M: Machine> Tally<'_, M> {
                 );
                 let anon = meta.kind() == Kind::Anon;
                 if anon {
-                    pins += self.account(pfn);
+                    // That of its slots is no pin.
+                    pins += self.account(pfn) - self.units_of(pfn);
                 } else if found == 0 && !self.all_objects {
                     unknown += references;
                 } else {
@@ -107,7 +110,7 @@ impl<M: Machine> Tally<'_, M> {
                 let large = anon && meta.order() != Order(0) && !meta.is_hugetlb();
                 let partly = large && references < meta.order().pages();
                 assert!(
-                    meta.deferred() || !partly,
+                    meta.deferred() || !partly || meta.anon().slots().is_some(),
                     "{pfn:?} of order {} has {found} references and is not to be split",
                     meta.order().0
                 );
@@ -130,5 +133,47 @@ impl<M: Machine> Tally<'_, M> {
         );
         let counted = self.mm.counts().page_tables;
         assert_eq!(counted, self.tables, "page tables in use, and found");
+    }
+
+    /// How many units of slots have a reference to a private folio.
+    fn units_of(&self, head: Pfn) -> u64 {
+        let meta = self.mm.frames().get(head);
+        let slots = meta.anon().slots();
+        slots.map_or(0, |_| (meta.order().pages() / UNIT.pages()).max(1))
+    }
+
+    /// Checks the account of all slots against the swap entries found, and that each unit has a
+    /// folio that has it, or is stored.
+    fn slots(&self) {
+        let frames = self.mm.frames();
+        let (mut used, mut stored) = (0, 0);
+        for (pfn, meta) in frames.iter_slots() {
+            if meta.kind() != Kind::Swap {
+                continue;
+            }
+            used += meta.order().pages();
+            for unit in self.mm.units(frames.folio(pfn)) {
+                match self.mm.place(unit) {
+                    Place::Here(at) => {
+                        let folio = frames.folio(at);
+                        let first = Pfn(unit.first.0 - (at - folio.head));
+                        let meta = frames.get(folio.head);
+                        assert!(
+                            folio.kind == Kind::Anon
+                                && meta.anon().slots() == Some(frames.index(first)),
+                            "{unit:?} is in {folio:?}, whose slots are others"
+                        );
+                    }
+                    Place::Stored(_) => stored += unit.order.bytes(),
+                    busy => panic!("{unit:?} is {busy:?}, and nothing runs"),
+                }
+            }
+            assert!(self.refs.contains_key(&pfn), "slots {pfn:?} are not named");
+            let of_folio = self.account(pfn);
+            assert_eq!(of_folio, 1, "references to slots {pfn:?} without a name");
+        }
+        let slots = self.mm.slots();
+        assert_eq!(slots.total() - slots.free(), used, "slots in use");
+        assert_eq!(self.mm.stored().original, stored, "bytes stored");
     }
 }

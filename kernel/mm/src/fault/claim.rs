@@ -1,5 +1,5 @@
-//! Accesses that the VMAs of a pause do not allow: they wait for the end of the claim
-//! (`space/areas.rs`) and are tried again.
+//! Accesses that wait for something and are tried again: the VMAs of a pause do not allow them, for
+//! the end of the claim (`space/areas.rs`); or the page is stored, for its way back.
 
 use super::Resolution;
 use crate::arch::Machine;
@@ -7,15 +7,26 @@ use crate::mutant::{self, Mutant};
 use crate::space::{AddressSpace, Locked};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Calls `f` until its result is another one than [`Resolution::Claimed`], which is left only
-    /// if the thread is to end. The caller holds no lock.
+    /// Waits for what an access is impossible without, if it is for that: it is to be tried again.
+    /// Else, why it has failed: [`Resolution::Claimed`] only if the thread is to end. The caller
+    /// holds no lock.
+    #[cold]
+    pub fn wait_for(&self, why: Resolution) -> Result<(), Resolution> {
+        match why {
+            Resolution::Claimed if self.wait_for_claim() => Ok(()),
+            Resolution::Stored(slot) => Ok(self.mm.load(slot)?),
+            why => Err(why),
+        }
+    }
+
+    /// Calls `f` until it need not wait any more ([`Self::wait_for`]).
     pub(super) fn after_claim<R>(
         &self,
         mut f: impl FnMut() -> Result<R, Resolution>,
     ) -> Result<R, Resolution> {
         loop {
             match f() {
-                Err(Resolution::Claimed) if self.wait_for_claim() => {}
+                Err(why) => self.wait_for(why)?,
                 result => return result,
             }
         }

@@ -21,6 +21,7 @@ mod stack;
 mod userfault;
 
 use crate::addr::Order;
+use crate::frame::table::SwapSlot;
 pub use crate::vma::Question;
 pub(crate) use keys::refused_by_key;
 pub use pin::Pin;
@@ -61,8 +62,10 @@ pub enum Resolution {
     /// Out of memory: for the OOM killer.
     NoMem,
     /// Not possible with the VMAs that a verb has left for a pause: to be tried again after
-    /// [`crate::AddressSpace::wait_for_claim`].
+    /// [`crate::AddressSpace::wait_for`].
     Claimed,
+    /// The page is stored: to be tried again after [`crate::AddressSpace::wait_for`].
+    Stored(SwapSlot),
 }
 
 impl From<crate::manager::OutOfMemory> for Resolution {

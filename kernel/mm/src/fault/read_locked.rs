@@ -146,7 +146,10 @@ impl<M: Machine> ReadLocked<'_, M> {
             return Err(true);
         }
         let mut rss = Rss::default();
-        match self.in_table(&mut rss).at(cursor) {
+        let result = self.in_table(&mut rss).at(cursor);
+        // Whatever came of it, swap entries may have become leaves.
+        self.reading.sub_swapped(rss.swapped.wrapping_neg());
+        match result {
             Ok(_) => {
                 self.reading.add_anon(rss.anon);
                 Err(true)

@@ -2,13 +2,13 @@
 
 use super::cow::reuse_single;
 use super::keys::may_try;
-use super::request::{Attempt, Fault, Reach, Request, Stop, Wants};
+use super::request::{Attempt, Fault, Reach, Request, Stop, Wants, attrs};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::space::{AddressSpace, Inner, Locked, gathered};
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf};
+use crate::table::{Cursor, Leaf, is_swapped};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 
@@ -173,12 +173,39 @@ impl<M: Machine> Fault<'_, M> {
         if self.is_enough(leaf) {
             return Ok(leaf.pfn);
         }
+        // No page is: one bit to test. What comes before markers was done.
+        if leaf.attrs.contains(Attrs::GLOBAL) {
+            debug_assert!(is_swapped(leaf.attrs));
+            return self.swapped(cursor, leaf);
+        }
         if self.breaks_cow(leaf) {
             return self.break_cow(cursor, leaf);
         }
         self.mm.count(Event::Minor, 1);
         self.touch(cursor, leaf, Reach::Block);
         Ok(leaf.pfn)
+    }
+
+    /// Maps the folio of a swap entry again, and begins anew, if it is in memory.
+    #[cold]
+    fn swapped(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
+        match self.take_back(cursor, leaf) {
+            true => self.at(cursor),
+            false => Err(Resolution::Stored(self.mm.frames().swap_slot(leaf.pfn)).into()),
+        }
+    }
+
+    /// Maps the folio of a swap entry again; `false`: its page is not in memory.
+    pub(super) fn take_back(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> bool {
+        // Dirty: nothing else has the contents.
+        let attrs = (attrs(self.vma, Access::Read) - Attrs::TRACKED) | Attrs::DIRTY;
+        let mut gather = Gather::new(self.mm, self.id);
+        let back = cursor.edit(&mut gather);
+        let (pages, found) = back.take_back(leaf, attrs, self.vma.range);
+        gather.finish();
+        // Of a reader it is what is to be added.
+        self.rss.swapped = self.rss.swapped.wrapping_sub(pages);
+        found
     }
 
     /// Sets the bits that hardware without access and dirty flags leaves to software, and WRITE if

@@ -7,7 +7,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::space::{AddressSpace, Inner, Locked, gathered};
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf, Marker};
+use crate::table::{Cursor, Leaf, Marker, is_swapped};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Question, Vma};
 
@@ -106,9 +106,14 @@ impl<M: Machine> Locked<'_, M> {
 
 impl<M: Machine> Fault<'_, M> {
     /// As [`Locked::marked`].
-    fn past_markers(self, cursor: &mut Cursor<'_, M>) -> Result<Option<Pfn>, Resolution> {
+    fn past_markers(mut self, cursor: &mut Cursor<'_, M>) -> Result<Option<Pfn>, Resolution> {
         if cursor.is_shared() {
             gathered(self.mm, self.id, |gather| cursor.edit(gather).open())?;
+        }
+        if let Some(leaf) = cursor.leaf().filter(|leaf| is_swapped(leaf.attrs))
+            && !self.take_back(cursor, &leaf)
+        {
+            return Ok(None);
         }
         let leaf = cursor.leaf();
         let marker = leaf.as_ref().and_then(|leaf| Marker::of(leaf.attrs));

@@ -118,12 +118,12 @@ impl Allocator {
             }
             // Blocks of one kind in a row without a list, or many for which it has no room: they
             // go to the zone together, where neighbours merge first.
-            table.get(pfn).set(Kind::Cached, order);
+            table.get(pfn).set_cached(order);
             let mut row = 1;
             while let Some(&pfn) = rest.get(row)
                 && unused(table, pfn) == (kind, order)
             {
-                table.get(pfn).set(Kind::Cached, order);
+                table.get(pfn).set_cached(order);
                 row += 1;
             }
             let (row, behind) = rest.split_at(row);
@@ -132,12 +132,11 @@ impl Allocator {
             rest = behind;
         }
     }
-    /// [`Self::free`] of one frame, which is a block.
+    /// [`Self::free`] of one frame, which the caller knows to be a block of this kind.
     #[inline(always)]
-    pub(crate) fn free_page(&self, cpu: usize, pfn: Pfn) {
+    pub(crate) fn free_page(&self, cpu: usize, pfn: Pfn, kind: Kind) {
         let meta = self.table.get(pfn);
-        let (kind, order) = meta.kind_and_order();
-        if !kind.in_use() || order != Order(0) || meta.refs() != 0 {
+        if !kind.in_use() || meta.refs() != 0 {
             meta.bad_free(pfn, kind, Order(0));
         }
         self.keep(&self.table, &self.cpus[cpu], pfn, kind, Order(0));
@@ -178,7 +177,7 @@ impl Allocator {
     #[inline(always)]
     fn keep(&self, table: &FrameTable, local: &Local, pfn: Pfn, kind: Kind, order: Order) {
         add(&local.freed[kind as usize], order.pages());
-        table.get(pfn).set(Kind::Cached, order);
+        table.get(pfn).set_cached(order);
         let (index, list) = (table.index(pfn), local.list_for(order, kind));
         let kept = list.is_some_and(|list| !self.is_tight() && list.push(index));
         if !kept {

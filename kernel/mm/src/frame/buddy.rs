@@ -32,7 +32,7 @@ pub struct Buddy {
 fn in_free_block(table: &FrameTable, pfn: Pfn) -> bool {
     (0..=MAX_ORDER.0).map(Order).any(|order| {
         let head = Pfn(pfn.0 & !(order.pages() - 1));
-        let free = |m: &FrameMeta| m.kind() == Kind::Free && m.order() >= order;
+        let free = |m: &FrameMeta| m.is_free() && m.order() >= order;
         table.near(head).is_some_and(free)
     })
 }
@@ -87,13 +87,13 @@ impl Buddy {
         }
     }
 
-    /// Takes a block of 2^order frames for `kind`. Its head is marked [`Kind::Cached`]: the caller
-    /// marks it once more, by the only store that makes it what it will be. As a private folio it
-    /// could join the queue of deferred splits ([`super::FrameMeta::defer`]), and a second store
-    /// would lose that.
+    /// Takes a block of 2^order frames for `kind`. Its head is marked
+    /// [cached](FrameMeta::set_cached): the caller marks it once more, by the only store that makes
+    /// it what it will be. As a private folio it could join the queue of deferred splits
+    /// ([`super::FrameMeta::defer`]), and a second store would lose that.
     pub fn alloc(&mut self, table: &FrameTable, order: Order, kind: Kind) -> Option<Pfn> {
         let (pfn, _) = self.take(table, order, order, Mobility::of(kind))?;
-        table.get(pfn).set(Kind::Cached, order);
+        table.get(pfn).set_cached(order);
         Some(pfn)
     }
 

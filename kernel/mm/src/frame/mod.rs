@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub mod meta;
 pub mod pageblock;
 mod pcp;
+pub mod slots;
 mod steal;
 pub mod table;
 mod validate;

@@ -115,7 +115,7 @@ impl List {
             let (first, blocks) = (table.index(pfn), 1_u32 << (order.0 - self.order.0));
             let put = |part: u32| {
                 let index = first + (part << self.order.0);
-                table.at(index).set(Kind::Cached, self.order);
+                table.at(index).set_cached(self.order);
                 self.push(index);
             };
             if self.mobility == Mobility::Unmovable {

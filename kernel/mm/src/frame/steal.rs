@@ -62,15 +62,14 @@ impl Buddy {
         let start = Pfn(pfn.0 & !(PAGEBLOCK.pages() - 1));
         let ours: u64 = blocks_in(table, start)
             .filter(|(_, m)| {
-                m.kind() == Kind::Free
-                    || m.kind().in_use() && Mobility::of(m.kind()) == Mobility::Unmovable
+                m.is_free() || m.kind().in_use() && Mobility::of(m.kind()) == Mobility::Unmovable
             })
             .map(|(_, m)| m.order().pages())
             .sum();
         if ours < PAGEBLOCK.pages() / 2 {
             return false;
         }
-        for (pfn, meta) in blocks_in(table, start).filter(|(_, m)| m.kind() == Kind::Free) {
+        for (pfn, meta) in blocks_in(table, start).filter(|(_, m)| m.is_free()) {
             let order = meta.order();
             self.unlink(table, pfn, order, Mobility::Movable);
             self.push(table, pfn, order, Mobility::Unmovable);

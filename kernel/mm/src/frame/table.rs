@@ -11,9 +11,11 @@ use alloc::vec::Vec;
 // Every private folio has an account, and none is larger.
 const _: () = assert!(PMD_ORDER.0 <= WIDE_ORDERS.0);
 
-/// The metadata of frames `first ..`.
+/// The metadata of the frames of memory, and of swap slots behind them.
 pub struct FrameTable {
     first: Pfn,
+    /// The frames from the first that is described to the last, holes included.
+    memory: PfnRange,
     metas: &'static mut [FrameMeta],
     /// Counts of the mappings of single pages, for as many frames, or for none.
     counts: &'static [PageCount],
@@ -69,25 +71,27 @@ impl FrameTable {
     /// Takes over the array; costs nothing per frame.
     pub fn new(first: Pfn, metas: &'static mut [FrameMeta]) -> Self {
         let all = PfnRange::new(first, first + metas.len() as u64);
-        Self::around(first, metas, &[], &[all])
+        Self::around(all, metas, &[], &[all])
     }
-    /// As `new`, for an allocator of the frames in `free` only: metadata that [`parts`] leaves out
-    /// is never read and may hold anything. `counts` is as long as `metas`, or empty where mappings
-    /// of single pages are not counted.
+    /// As `new`, for an allocator of the frames in `free` only, which lie in `memory`: metadata of
+    /// it that [`parts`] leaves out is never read and may hold anything. What `metas` has beyond
+    /// ([`metas`]) is zero, and for swap slots. `counts` is as long as `metas`, or
+    /// empty where mappings of single pages are not counted.
     pub fn around(
-        first: Pfn,
+        memory: PfnRange,
         metas: &'static mut [FrameMeta],
         counts: &'static [PageCount],
         free: &[PfnRange],
     ) -> Self {
         assert!(counts.is_empty() || counts.len() == metas.len());
         assert!(metas.len() < u32::MAX as usize, "links are 32 bits wide");
-        let span = PfnRange::new(first, first + metas.len() as u64);
+        assert!(metas.len() as u64 >= memory.len());
         FrameTable {
-            first,
+            first: memory.start,
+            memory,
             metas,
             counts,
-            parts: parts(span, free).into(),
+            parts: parts(memory, free).into(),
         }
     }
     /// The arrays with their contents, for another table.
@@ -160,12 +164,12 @@ impl FrameTable {
     }
     /// A frame's place in the table.
     #[inline]
-    pub(super) fn index(&self, pfn: Pfn) -> u32 {
+    pub(crate) fn index(&self, pfn: Pfn) -> u32 {
         (pfn - self.first) as u32
     }
     /// The frame at a place in the table.
     #[inline]
-    pub(super) fn pfn(&self, index: u32) -> Pfn {
+    pub(crate) fn pfn(&self, index: u32) -> Pfn {
         self.first + u64::from(index)
     }
     /// All frames in the table with their metadata.
@@ -178,13 +182,37 @@ impl FrameTable {
                 .map(move |(i, meta)| (part.start + i, meta))
         })
     }
+    /// All swap slots with their metadata.
+    pub fn iter_slots(&self) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
+        let slots = self.slots();
+        let metas = &self.metas[(slots.start - self.first) as usize..];
+        (0..)
+            .zip(metas)
+            .map(move |(i, meta)| (slots.start + i, meta))
+    }
     /// Whether there is room to count the mappings of single pages.
     pub fn counts_pages(&self) -> bool {
         !self.counts.is_empty()
     }
     /// The frames from the first that is described to the last, holes included.
     pub fn span(&self) -> PfnRange {
-        PfnRange::new(self.first, self.first + self.metas.len() as u64)
+        self.memory
+    }
+    /// The name of a swap slot.
+    pub(crate) fn swap_slot(&self, slot: Pfn) -> SwapSlot {
+        SwapSlot(self.index(slot))
+    }
+    /// The slot of this name.
+    pub(crate) fn slot_of(&self, slot: SwapSlot) -> Pfn {
+        self.pfn(slot.0)
+    }
+    /// The swap slots.
+    pub fn slots(&self) -> PfnRange {
+        let (first, end) = (
+            behind(self.memory.end),
+            self.first + self.metas.len() as u64,
+        );
+        PfnRange::new(first.min(end), end)
     }
 }
 
@@ -262,5 +290,23 @@ impl Book for FolioBook<'_> {
     #[inline]
     fn page(&self, i: usize) -> &PageCount {
         &self.frames.counts[self.frames.index(self.head) as usize + i]
+    }
+}
+
+/// The place of a slot in the frame table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwapSlot(u32);
+
+/// The first slot behind memory that ends at `end`: aligned for the largest folio, and behind a
+/// frame that is never free, so that no block of memory merges with one of slots.
+fn behind(end: Pfn) -> Pfn {
+    Pfn((end.0 + 1).next_multiple_of(PMD_ORDER.pages()))
+}
+
+/// How many frames are to be described for this memory and `n` slots.
+pub fn metas(memory: PfnRange, n: u64) -> u64 {
+    match n {
+        0 => memory.len(),
+        _ => behind(memory.end) + n - memory.start,
     }
 }

@@ -1,7 +1,8 @@
 //! What needs the crate's own view: references of blocks.
 
 use super::pcp::add;
-use super::table::parts;
+use super::slots::Slots;
+use super::table::{self, parts};
 use super::zone::Reserve;
 use super::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
@@ -149,7 +150,8 @@ fn nobody_looks_at_the_table_of_a_hole() {
         PfnRange::new(start + 8, start + 512),
         PfnRange::new(start + 512 + gib, start + 1024 + gib),
     ];
-    let table = FrameTable::around(start, Box::leak::<'static>(metas), &[], &free);
+    let memory = PfnRange::new(start, start + gib + 1024);
+    let table = FrameTable::around(memory, Box::leak::<'static>(metas), &[], &free);
     let frames = Allocator::new(table, &free, 1);
     let table = frames.table();
     frames.validate();
@@ -163,4 +165,25 @@ fn nobody_looks_at_the_table_of_a_hole() {
     frames.validate();
     assert_eq!(table.iter().count(), 1024);
     assert!(table.try_get(start + 511).is_some() && table.try_get(start + 512).is_none());
+}
+
+#[test]
+fn slots_are_no_memory() {
+    let memory = PfnRange::new(FIRST, FIRST + 512);
+    let metas = (0..table::metas(memory, 512)).map(|_| FrameMeta::default());
+    let metas = metas.collect::<alloc::vec::Vec<_>>().leak();
+    let table = FrameTable::around(memory, metas, &[], &[memory]);
+    let (slots, frames) = (Slots::new(&table), Allocator::new(table, &[memory], 1));
+    let table = frames.table();
+    assert_eq!((frames.total, slots.total()), (512, 512));
+    // All of both are free, and side by side but for the fence: they do not become one block.
+    let large = slots.take(table, Order(9)).expect("all are free");
+    assert_eq!(slots.take(table, Order(0)), None);
+    slots.give(table, large, Order(9));
+    assert!(frames.alloc(anon(Order(9), Reserve::Kernel)).is_some());
+    assert_eq!(frames.alloc(anon(Order(0), Reserve::Kernel)), None);
+    let small = slots.take(table, Order(2)).expect("all are free");
+    assert!(table.get(small).is(Kind::Swap, Order(2)) && table.slots().contains(small));
+    assert_eq!(slots.free(), 508);
+    slots.give(table, small, Order(2));
 }

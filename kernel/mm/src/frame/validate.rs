@@ -26,7 +26,7 @@ impl Buddy {
         );
         let heads: u64 = table
             .iter()
-            .filter(|(pfn, m)| span.contains(*pfn) && m.kind() == Kind::Free)
+            .filter(|(pfn, m)| span.contains(*pfn) && m.is_free())
             .map(|(_, m)| m.order().pages())
             .sum();
         assert!(
@@ -103,7 +103,7 @@ impl Allocator {
                 let meta = table.at(index);
                 let pfn = table.pfn(index);
                 assert!(
-                    meta.is(Kind::Cached, list.order) && meta.refs() == 0,
+                    meta.is_cached(list.order) && meta.refs() == 0,
                     "{pfn:?} in a list of order {} is {meta:?}",
                     list.order.0
                 );
@@ -113,10 +113,7 @@ impl Allocator {
         listed.sort_unstable();
         let twice = listed.windows(2).find(|pair| pair[0] == pair[1]);
         assert!(twice.is_none(), "{twice:?} is in two lists");
-        let marked = table
-            .iter()
-            .filter(|(_, m)| m.kind() == Kind::Cached)
-            .count();
+        let marked = table.iter().filter(|(_, m)| m.is_cached(m.order())).count();
         assert!(
             marked == listed.len(),
             "{marked} blocks are marked cached, {} are in lists",

@@ -18,7 +18,8 @@ pub enum Reserve {
     /// take a quarter of the reserve. The verb fails when that is used up, and may be repeated once
     /// there is memory.
     GivingBack,
-    /// User memory for a fault that cannot wait for free memory: leaves half of the reserve alone.
+    /// User memory for a fault that cannot wait for free memory, and page tables for what is
+    /// reclaimed: leaves half of the reserve alone.
     Urgent,
     /// The kernel itself: may take the last frame.
     Kernel,

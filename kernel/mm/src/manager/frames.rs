@@ -142,10 +142,11 @@ impl<M: Machine> Mm<M> {
     /// [`Self::free`] of one block.
     #[inline(always)]
     pub(crate) fn free_one(&self, pfn: Pfn) {
-        if cfg!(debug_assertions) || self.frames().get(pfn).order() != Order(0) {
+        let (kind, order) = self.frames().get(pfn).kind_and_order();
+        if cfg!(debug_assertions) || order != Order(0) {
             return self.free(&[pfn]);
         }
-        self.allocator.free_page(self.machine.cpu().id(), pfn);
+        self.allocator.free_page(self.machine.cpu().id(), pfn, kind);
     }
     /// Drains this CPU's lists, and the huge zero page if no leaf maps it, into the zones, and
     /// requests the same of the other CPUs; returns the number of frames.

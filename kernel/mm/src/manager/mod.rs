@@ -3,6 +3,7 @@
 
 mod cpus;
 mod deferred;
+mod evict;
 mod frames;
 mod hugetlb;
 mod hwpoison;
@@ -12,6 +13,8 @@ mod long_term;
 mod overcommit;
 mod poison;
 mod spaces;
+mod store;
+mod swap;
 mod zero;
 
 pub use cpus::{Family, SpaceId};
@@ -21,6 +24,7 @@ pub use loaded::Loaded;
 pub(crate) use long_term::LongTerm;
 pub use overcommit::{MAX_VMAS, Overcommit, Policy};
 pub use spaces::SpaceKey;
+pub use store::bytes as swap_bytes;
 
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::{Cpu, Machine, PhysMem};
@@ -39,6 +43,7 @@ use alloc::sync::Arc;
 use deferred::Deferred;
 use long_term::LongTermPins;
 use spaces::Spaces;
+use swap::Swap;
 use zero::HugeZero;
 
 pub use fallible::OutOfMemory;
@@ -67,6 +72,7 @@ pub struct Mm<M: Machine> {
     // Each some hundred bytes: behind a pointer, all other words are near the first.
     hugetlb: Pools,
     spaces: Box<Spaces>,
+    swap: Box<Swap>,
     asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
     ids: Box<Apart<Lock<Ids, { rank::MM_ID }>>>,
     zero_page: Pfn,
@@ -101,18 +107,19 @@ pub struct FrameCounts {
 }
 
 impl<M: Machine> Mm<M> {
-    /// `frames` describes frames `first ..` (all bytes zero, see [`FrameMeta`], but for what
-    /// [`crate::frame::table::parts`] leaves out); `counts` is as long when mappings of single
+    /// `frames` describes the frames of `memory` (all bytes zero, see [`FrameMeta`], but for what
+    /// [`crate::frame::table::parts`] leaves out) and swap slots
+    /// ([`crate::frame::table::metas`]); `counts` is as long when mappings of single
     /// pages are to be counted ([`crate::switch::page_counts`]), and else empty; `free` lists what
     /// the allocator may hand out. Panics when there is not even room for the zero page.
     pub fn new(
         machine: M,
-        first: Pfn,
+        memory: PfnRange,
         frames: &'static mut [FrameMeta],
         counts: &'static [PageCount],
         free: &[PfnRange],
     ) -> Arc<Self> {
-        let frames = FrameTable::around(first, frames, counts, free);
+        let frames = FrameTable::around(memory, frames, counts, free);
         let cpus = machine.cpu().count().max(1);
         let allocator = Allocator::new(frames, free, cpus);
         let switches = Switches::default();
@@ -135,6 +142,7 @@ impl<M: Machine> Mm<M> {
             stats: Stats::new(cpus),
             stalls: AtomicU64::new(0),
             deferred: Deferred::new(),
+            swap: Box::new(Swap::new(allocator.table(), cpus)),
             long_term: LongTermPins::default(),
             huge_zero: HugeZero::new(),
             urgent: AtomicU32::new(0),
@@ -284,7 +292,7 @@ impl<M: Machine> Mm<M> {
     pub fn references(&self, head: Pfn) -> u64 {
         let meta = self.frames().get(head);
         match meta.kind_and_order() {
-            (Kind::Anon, order) => self
+            (Kind::Anon | Kind::Swap, order) => self
                 .account()
                 .references(&self.frames().former_book(head, order)),
             _ => meta.refs(),

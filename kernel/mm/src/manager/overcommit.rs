@@ -96,16 +96,17 @@ impl<M: Machine> Mm<M> {
         &self.overcommit
     }
     /// The most pages that may be promised with [`Policy::Never`] (CommitLimit): a part of the
-    /// memory that is no huge page.
+    /// memory that is no huge page, and all swap slots.
     pub fn commit_limit(&self) -> u64 {
         let settings = &self.overcommit;
-        match settings.kbytes() {
+        let memory = match settings.kbytes() {
             0 => {
                 let memory = self.total_frames().saturating_sub(self.counts().hugetlb);
                 memory.saturating_mul(settings.ratio()) / 100
             }
             kbytes => kbytes >> (PAGE_SHIFT - 10),
-        }
+        };
+        memory + self.slots().total()
     }
     /// Pages that are promised (Committed_AS).
     pub fn committed(&self) -> u64 {
@@ -120,7 +121,7 @@ impl<M: Machine> Mm<M> {
     /// call that is refused changes nothing.
     pub(crate) fn may_promise(&self, more: u64, open: i64) -> bool {
         match self.overcommit.policy() {
-            Policy::Heuristic => more <= self.total_frames(),
+            Policy::Heuristic => more <= self.total_frames() + self.slots().total(),
             Policy::Always => true,
             Policy::Never => self.has_promise_left(more, open),
         }

@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::space::{AREAS, AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
-use crate::table::{Leaf, Marker, step};
+use crate::table::{Leaf, Marker, is_swapped, step};
 use crate::vma::Vma;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -119,6 +119,15 @@ impl<M: Machine> AddressSpace<M> {
                 mapped: true,
                 guard: marker == Marker::Guard,
                 marked: marker != Marker::Guard,
+                write_protected,
+                ..PageInfo::default()
+            };
+        }
+        if is_swapped(leaf.attrs) {
+            return PageInfo {
+                mapped: true,
+                swapped: true,
+                pfn: leaf.pfn - self.mm.frames().slots().start,
                 write_protected,
                 ..PageInfo::default()
             };

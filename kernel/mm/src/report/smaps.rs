@@ -105,6 +105,9 @@ impl<M: Machine> Tally<'_, M> {
             // The zero page.
             return;
         }
+        if kind == Kind::Swap {
+            return self.slots(leaf, head, order);
+        }
         match kind {
             Kind::Anon if order != Order(0) => {
                 self.enter(leaf, head, order);
@@ -118,6 +121,17 @@ impl<M: Machine> Tally<'_, M> {
                 self.single(leaf, head, kind);
             }
         }
+    }
+
+    /// Pages in slots, of which the mean counts.
+    #[cold]
+    fn slots(&mut self, leaf: &Leaf, head: Pfn, order: Order) {
+        // One reference is the folio's.
+        let names = self.mm.references(head) - 1;
+        let times = names.div_ceil(order.pages()) + leaf.sharers.saturating_sub(1);
+        let (bytes, out) = (leaf.pages * PAGE_SIZE, &mut self.walk.out);
+        out.swap += bytes;
+        out.swap_pss += bytes / times.max(1);
     }
 
     /// A huge page, or a part of it, which counts in nothing else; `others` are references to it

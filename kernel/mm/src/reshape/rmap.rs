@@ -186,6 +186,6 @@ fn note_place<M: Machine>(mm: &Mm<M>, leaf: &Leaf) {
         mm.frames()
             .get(head)
             .anon()
-            .set_index(VirtAddr(start).page());
+            .change_index(VirtAddr(start).page());
     }
 }

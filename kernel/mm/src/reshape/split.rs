@@ -157,7 +157,7 @@ impl<M: Machine> Locked<'_, M> {
         let range = user_pages::<M>(start, meta.order().bytes())?;
         self.edit(|edit| edit.split_leaf(start, Reserve::User))
             .ok()?;
-        meta.anon().set_index(start.page());
+        meta.anon().change_index(start.page());
         // Not further, as a folio that is also mapped elsewhere is not split: in memory that is
         // shared with a child each one is such.
         let mut shared = false;

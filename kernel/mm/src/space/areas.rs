@@ -64,7 +64,7 @@ impl<M: Machine> AddressSpace<M> {
     /// thread is to end instead.
     #[cold]
     #[inline(never)]
-    pub fn wait_for_claim(&self) -> bool {
+    pub(crate) fn wait_for_claim(&self) -> bool {
         let machine = self.mm.machine();
         machine.wait(&mut || !self.lock().claimed)
     }

@@ -10,8 +10,10 @@ use crate::vma::{Backing, Vma, VmaTree};
 /// Resident pages of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rss {
-    /// Private (RssAnon).
+    /// Private, with those that are swapped.
     pub anon: u64,
+    /// Those that are (VmSwap).
+    pub swapped: u64,
     /// Of files (RssFile).
     pub file: u64,
     /// Shared anonymous (RssShmem).
@@ -26,7 +28,12 @@ impl Rss {
     /// Resident pages of all kinds.
     #[inline]
     pub fn total(&self) -> u64 {
-        self.anon + self.file + self.shmem
+        self.resident_anon() + self.file + self.shmem
+    }
+    /// Private pages that are resident (RssAnon).
+    #[inline]
+    pub fn resident_anon(&self) -> u64 {
+        self.anon - self.swapped
     }
     /// Adds pages of a VMA.
     pub(crate) fn add<M: Machine>(&mut self, vma: &Vma<M>, anon: u64, object: u64) {
@@ -47,6 +54,7 @@ impl Rss {
             return;
         }
         self.anon -= zap.anon;
+        self.swapped -= zap.swapped;
         *self.of_object(vma) -= zap.object;
     }
     fn of_object<M: Machine>(&mut self, vma: &Vma<M>) -> &mut u64 {

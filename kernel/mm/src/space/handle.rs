@@ -20,15 +20,14 @@ impl<M: Machine> Handle<M> {
     pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, Error> {
         fallible::check()?;
         let family = Arc::new(Family::default());
-        let space = Handle(Arc::new(AddressSpace::unlisted(mm, family)?));
+        let space = Handle(AddressSpace::unlisted(mm, family)?);
         space.list()?;
         Ok(space)
     }
     /// An empty one of the same family, for a child: nobody finds it before [`Self::list`].
     pub(crate) fn for_child(parent: &AddressSpace<M>) -> Result<Self, Error> {
         let family = parent.id.family.clone();
-        let child = AddressSpace::unlisted(&parent.mm, family)?;
-        Ok(Handle(Arc::new(child)))
+        Ok(Handle(AddressSpace::unlisted(&parent.mm, family)?))
     }
     /// The space, which nobody finds yet.
     pub(crate) fn unlisted(&mut self) -> &mut AddressSpace<M> {
@@ -95,7 +94,11 @@ impl<M: Machine> Mm<M> {
                 let space = space.downcast().expect("all are of this machine");
                 return Some(Handle(space));
             }
-            let mut is_settled = || !matches!(self.space_of(key), Some(None));
+            let mut is_settled = || {
+                // It may wait for this CPU.
+                self.answer();
+                !matches!(self.space_of(key), Some(None))
+            };
             // A thread that is to end completes what it has begun.
             if !self.machine().wait(&mut is_settled) {
                 self.machine().breathe();

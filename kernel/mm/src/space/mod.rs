@@ -89,7 +89,7 @@ pub(crate) struct Inner<M: Machine> {
 impl<M: Machine> AddressSpace<M> {
     /// An empty address space that nobody finds. [`Error::Again`]: no free id
     /// ([`crate::own::Ids::MOST`]).
-    pub(crate) fn unlisted(mm: &Arc<Mm<M>>, family: Arc<Family>) -> Result<Self, Error> {
+    pub(crate) fn unlisted(mm: &Arc<Mm<M>>, family: Arc<Family>) -> Result<Arc<Self>, Error> {
         mm.prepare_idle_root();
         let id = mm.take_id(family).ok_or(Error::Again)?;
         let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
@@ -114,14 +114,14 @@ impl<M: Machine> AddressSpace<M> {
             claimed: false,
             counts: Box::default(),
         };
-        Ok(AddressSpace {
+        Ok(Arc::new(AddressSpace {
             mm: mm.clone(),
             id,
             key: mm.take_key(),
             root,
             inner: Shape::new(inner),
             thp_permit: AtomicU32::new(Permit::ALL.0),
-        })
+        }))
     }
 
     /// The memory manager.

@@ -17,6 +17,8 @@ use core::ops::Deref;
 pub(super) struct Counts {
     /// Private pages; it wraps around below 0.
     anon: AtomicU64,
+    /// Of these, those that are swapped.
+    swapped: AtomicU64,
     /// Page tables.
     tables: AtomicU64,
     /// The VMA that was found last.
@@ -27,6 +29,7 @@ impl Counts {
     fn new() -> Self {
         Counts {
             anon: AtomicU64::new(0),
+            swapped: AtomicU64::new(0),
             tables: AtomicU64::new(0),
             found: Found::none(),
         }
@@ -90,11 +93,13 @@ impl<M: Machine> Inner<M> {
             count.store(0, Ordering::Relaxed);
             n
         };
-        let mut pages = 0_u64;
-        for Counts { anon, tables, .. } in &self.counts {
-            pages = pages.wrapping_add(take(anon));
-            self.table.add_pages(take(tables));
+        let (mut pages, mut parked) = (0_u64, 0_u64);
+        for count in &self.counts {
+            pages = pages.wrapping_add(take(&count.anon));
+            parked = parked.wrapping_add(take(&count.swapped));
+            self.table.add_pages(take(&count.tables));
         }
+        self.rss.swapped = self.rss.swapped.wrapping_add(parked);
         // One CPU may have unmapped what another one has mapped: only the sum says what is left.
         match pages.cast_signed() {
             0.. => self.rss.add_anon(pages),
@@ -119,6 +124,12 @@ impl<M: Machine> Reading<'_, M> {
     #[inline]
     pub fn sub_anon(&self, pages: u64) {
         self.add_anon(pages.wrapping_neg());
+    }
+    /// Counts swapped pages that this CPU has unmapped, or mapped again.
+    pub fn sub_swapped(&self, pages: u64) {
+        if pages != 0 {
+            add_own(&self.inner.counts[self.cpu].swapped, pages.wrapping_neg());
+        }
     }
     /// Private pages that this CPU has mapped since the writer before, less what it has unmapped.
     pub fn anon(&self) -> u64 {

@@ -218,6 +218,10 @@ pub struct Smaps {
     pub anonymous: u64,
     /// MADV_FREE, not yet freed (always 0: it frees at once).
     pub lazy_free: u64,
+    /// In swap slots (Swap).
+    pub swap: u64,
+    /// In swap slots, each divided by the number of entries that name it (SwapPss).
+    pub swap_pss: u64,
     /// In folios of PMD size.
     pub anon_huge: u64,
     /// Mapped by PMD leaves of objects' folios.
@@ -274,7 +278,9 @@ pub struct PageInfo {
     pub present: bool,
     /// Whether a PMD leaf maps it.
     pub huge: bool,
-    /// Number of the frame.
+    /// Whether it is in a swap slot, which is not present.
+    pub swapped: bool,
+    /// Number of the frame, or of the slot.
     pub pfn: u64,
     /// Whether the frame is an object's.
     pub file_or_shared: bool,

@@ -52,7 +52,7 @@ impl<M: Machine> Cursor<'_, M> {
     }
 
     /// The addresses in `area` and this PTE table that the leaf's folio would cover.
-    fn folio_range(&self, leaf: &Leaf, folio: &Block, area: VirtRange) -> VirtRange {
+    pub(super) fn folio_range(&self, leaf: &Leaf, folio: &Block, area: VirtRange) -> VirtRange {
         let area = if mutant::on(Mutant::ReuseOutside) {
             VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX))
         } else {

@@ -40,7 +40,9 @@ impl<'a, M: Machine> Detached<'a, M> {
             && let Some((start, table)) = self.0.pop()
         {
             let range = VirtRange::new(start, start + Level::Pmd.bytes());
-            Entries { table, gather }.zap(range, zap);
+            let mut entries = Entries { table, gather };
+            entries.drop_swapped(range, zap);
+            entries.zap(range, zap);
             zap.budget.take(budget::TABLE);
             gather.detached_table(table.frame);
         }

@@ -41,6 +41,15 @@ impl Marker {
         } else {
             Marker::Guard
         };
-        attrs.contains(Attrs::MARKER).then_some(marker)
+        (attrs.contains(Attrs::MARKER) && !is_swapped(attrs)).then_some(marker)
     }
+}
+
+/// The attributes of a swap entry: no page of a program is global, and no marker is executable.
+pub(super) const SWAPPED: Attrs = Attrs::MARKER.union(Attrs::EXEC);
+
+/// Whether a leaf with these attributes is a swap entry.
+#[inline]
+pub(crate) fn is_swapped(attrs: Attrs) -> bool {
+    attrs.contains(SWAPPED)
 }

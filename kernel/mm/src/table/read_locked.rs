@@ -37,7 +37,9 @@ impl<'a, M: Machine> ReadLocked<'a, M> {
                 let part = VirtRange::new(rest.start, end.min(rest.end));
                 let (table, gather) = (node.ptes(), &mut Gather::new(self.mm, self.id));
                 let guard = table.meta().lock();
-                Entries { table, gather }.zap(part, zap);
+                let mut entries = Entries { table, gather };
+                entries.drop_swapped(part, zap);
+                entries.zap(part, zap);
                 gather.finish();
                 drop(guard);
                 zap.budget.take(budget::TABLE);

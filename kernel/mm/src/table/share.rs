@@ -38,7 +38,7 @@
 use super::edit::{Edit, Entries};
 use super::node::{Node, PteTable};
 use super::walk::{Leaves, some_leaf_tables};
-use super::{Budget, Cursor, Zap, budget, fork};
+use super::{Budget, Cursor, Zap, budget, fork, note};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::Reserve;
@@ -59,8 +59,10 @@ impl<'a, M: Machine> Node<'a, M> {
 pub(super) struct SharedRow {
     /// Where the next entry begins.
     pub end: VirtAddr,
-    /// Private pages that are shared.
+    /// Private pages that are shared, with those that are swapped.
     pub anon: u64,
+    /// Those that are.
+    pub swapped: u64,
 }
 
 /// A shared table, and its entry in one of its spaces.
@@ -95,6 +97,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         let mut row = SharedRow {
             end: range.start,
             anon: 0,
+            swapped: 0,
         };
         let (mut tables, mut news) = (0, 0);
         for index in pmd.indices(range) {
@@ -122,7 +125,10 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             }
             meta.get_ref();
             child.node.write_shared(index, frame);
-            row.anon += table.shared_pages();
+            row.anon += note::shared_pages(meta);
+            if note::may_be_swapped(table) {
+                row.swapped += table.swapped_pages();
+            }
             tables += 1;
         }
         if news > 0 {
@@ -259,7 +265,10 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 unreachable!("it was frozen just now, under the lock of the space");
             };
             pmd.clear(index);
-            zap.anon += table.shared_pages();
+            zap.anon += note::shared_pages(table.meta());
+            if note::may_be_swapped(table) {
+                zap.swapped += table.swapped_pages();
+            }
             self.entries(table).leave(pmd.part(index, range).start);
         }
         pmd.lost(n as u32);
@@ -286,13 +295,14 @@ impl<M: Machine> Entries<'_, '_, M> {
         let (table, owner) = (self.table, self.gather.owner());
         table.take_over(owner);
         let meta = table.meta();
-        meta.set_note(0);
         meta.set_refs(1);
         let mut zap = Zap {
             dead: true,
             ..Zap::default()
         };
-        self.zap_called(block(start, PMD_ORDER), &mut zap);
+        let all = block(start, PMD_ORDER);
+        self.drop_swapped(all, &mut zap);
+        self.zap_called(all, &mut zap);
         self.gather.dead_table(table.frame);
     }
 }

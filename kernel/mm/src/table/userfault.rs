@@ -29,9 +29,9 @@ const TABLES: usize = 16;
 
 /// Other markers stay as they are.
 fn protected(attrs: Attrs) -> Attrs {
-    match attrs.contains(Attrs::MARKER) {
-        true => attrs,
-        false => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
+    match Marker::of(attrs) {
+        Some(_) => attrs,
+        None => (attrs - Attrs::WRITE) | Attrs::UFFD_WP,
     }
 }
 
@@ -124,7 +124,11 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             };
             let stopped = self.zap(piece, &mut now);
             debug_assert!(stopped.is_none(), "without a limit nothing is left");
-            (zap.anon, zap.object) = (now.anon, now.object);
+            *zap = Zap {
+                keep_tables: zap.keep_tables,
+                budget: zap.budget,
+                ..now
+            };
             self.hook_tables(piece, tables);
             for part in by_pmd(piece) {
                 zap.budget.take(TABLE_ENTRIES as u32);

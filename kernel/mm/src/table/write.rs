@@ -101,7 +101,7 @@ impl<M: Machine> Node<'_, M> {
         };
         self.add_live(moved.wrapping_neg());
         to.add_live(moved);
-        note::inherit_zeros(*self, to);
+        note::inherit(*self, to);
         self.mm.count(Event::Moved, u64::from(moved));
         self.mm.count(Event::EntryWrites, u64::from(moved));
     }

@@ -24,8 +24,10 @@ pub struct Zap {
     /// These tables are unlinked, or no CPU walks any of the space's: entries need not be cleared
     /// one by one.
     pub dead: bool,
-    /// Private pages zapped.
+    /// Private pages zapped, with those that are swapped.
     pub anon: u64,
+    /// Those that are.
+    pub swapped: u64,
     /// Object pages zapped.
     pub object: u64,
     /// Work allowed before the lock is released.
@@ -37,14 +39,10 @@ impl Zap {
     fn takes_tables(&self) -> bool {
         !self.dead && !self.keep_tables && !self.keep_anon && !self.keep_guards
     }
-    /// Whether a run stays, of which this is the first entry.
-    #[inline(always)]
-    fn keeps<M: Machine>(&self, kind: Kind, raw: u64) -> bool {
-        match kind {
-            Kind::Anon => self.keep_anon,
-            Kind::Kernel => self.keep_guards && guard::is_guard::<M>(raw),
-            _ => false,
-        }
+    /// The kinds that stay, one bit each; of the kernel's only guards.
+    fn kept(&self) -> u32 {
+        let anon = u32::from(self.keep_anon) * (1 << Kind::Anon as u32 | 1 << Kind::Swap as u32);
+        anon | u32::from(self.keep_guards) << Kind::Kernel as u32
     }
     /// Counts pages of a kind.
     #[inline]
@@ -102,7 +100,9 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         let near = (range.start.0 ^ (range.end.0 - 1)) < table;
         // Fast path: a few pages of one table.
         if near && let Some(table) = self.root().pte_table(range.start) {
-            self.entries(table).zap(range, zap);
+            let mut entries = self.entries(table);
+            entries.drop_swapped(range, zap);
+            entries.zap(range, zap);
             return Ok(None);
         }
         self.split_ends(range, Reserve::GivingBack)?;
@@ -164,13 +164,17 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 self.unlink(node, part);
                 self.gather.unhooked(part.start, Level::Pte);
                 zap.dead = true;
-                self.entries(child.ptes()).zap_called(part, zap);
+                let mut entries = self.entries(child.ptes());
+                entries.drop_swapped(part, zap);
+                entries.zap_called(part, zap);
                 zap.dead = false;
                 zap.budget.take(budget::TABLE);
                 self.gather.dead_table(child.frame);
                 continue;
             } else {
-                self.entries(child.ptes()).zap_called(part, zap);
+                let mut entries = self.entries(child.ptes());
+                entries.drop_swapped(part, zap);
+                entries.zap_called(part, zap);
             }
             // Afterwards: each step must reach a leaf.
             zap.budget.take(budget::TABLE);
@@ -189,7 +193,8 @@ impl<M: Machine> Entries<'_, '_, M> {
         self.zap(range, zap);
     }
 
-    /// Unmaps what is mapped in `range`.
+    /// Unmaps what is mapped in `range`, after [`Entries::drop_swapped`], which is not here for the
+    /// registers that a call takes.
     #[inline(always)]
     pub fn zap(&mut self, range: VirtRange, zap: &mut Zap) {
         let (table, mm) = (self.table, self.table.mm);
@@ -202,7 +207,7 @@ impl<M: Machine> Entries<'_, '_, M> {
             self.unfold_ends(range);
         }
         let gather = &mut *self.gather;
-        let batch = mm.switches().zap_batch();
+        let (batch, kept) = (mm.switches().zap_batch(), zap.kept());
         let (mut live, span) = (before, table.indices(range));
         // Pages after the first ones of their runs.
         let mut rest = 0;
@@ -234,7 +239,9 @@ impl<M: Machine> Entries<'_, '_, M> {
             let run = table.run_of(index, first, end);
             let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
             index += run.n;
-            if zap.keeps::<M>(run.kind, raw) {
+            debug_assert!(run.kind != Kind::Swap || zap.keep_anon, "not dropped");
+            let stays = kept >> run.kind as u32 & 1 != 0;
+            if stays && (run.kind != Kind::Kernel || guard::is_guard::<M>(raw)) {
                 zap.budget.take(1);
                 continue;
             }

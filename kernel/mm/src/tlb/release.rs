@@ -158,9 +158,10 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
     fn other(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
         let (mm, Gone { pfn, refs }) = (self.mm, gone);
         let meta = mm.frames().get(pfn);
-        let (kind, order) = meta.kind_and_order();
-        let last = match kind {
-            Kind::Anon => return self.large(gone, Block::anon(pfn, order), meter),
+        if let Some(order) = meta.order_of(Kind::Anon) {
+            return self.large(gone, Block::anon(pfn, order), meter);
+        }
+        let last = match meta.kind() {
             // A tail page of a large folio.
             Kind::Reserved if self.account.counts_pages() => {
                 return self.large(gone, mm.frames().folio(pfn), meter);

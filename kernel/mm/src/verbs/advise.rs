@@ -7,7 +7,7 @@ use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::object::Mapping;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
-use crate::table::{Budget, Zap, zap_page};
+use crate::table::{Budget, Which, Zap, zap_page};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 
@@ -92,6 +92,7 @@ impl<M: Machine> AddressSpace<M> {
             true => self.drop_read_locked(rest),
             false => Ok(()),
         };
+        let mut parked = 0;
         let covered = self.in_areas(range, beside, |inner, slot, part, budget| {
             let vma = inner.vmas.get(slot);
             if let Some(why) = refusal(&self.mm, vma, advice) {
@@ -100,7 +101,7 @@ impl<M: Machine> AddressSpace<M> {
             if vma.flags.is_hugetlb() {
                 return inner.advise_huge(slot, part, advice, budget);
             }
-            // There is no swap, and these need none: the pages of an object stay in it.
+            // These need no slots: the pages of an object stay in it.
             let droppable = vma.flags.contains(VmaFlags::DROPPABLE) || vma.shared();
             match advice {
                 Advice::PageOut if droppable => {
@@ -110,6 +111,9 @@ impl<M: Machine> AddressSpace<M> {
                     }
                     Ok(inner.drop_pages(slot, part, true, budget)?)
                 }
+                Advice::PageOut if self.mm.slots().total() != 0 => {
+                    Ok(inner.park(part, budget, Which::All, &mut parked)?)
+                }
                 Advice::Cold | Advice::PageOut => {
                     Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
                 }
@@ -117,6 +121,9 @@ impl<M: Machine> AddressSpace<M> {
                 _ => Ok(inner.drop_pages(slot, part, true, budget)?),
             }
         });
+        if parked != 0 {
+            self.mm.store_pages(parked);
+        }
         all_of_it(covered?)
     }
 

@@ -142,10 +142,12 @@ impl<M: Machine> Copying<'_, '_, M> {
             tables: tables && vma.shares_tables(),
             huge: vma.flags.is_hugetlb(),
             anon: 0,
+            swapped: 0,
             object: 0,
         };
         let stopped = copy.range(&mut self.parent.table, table, range, &mut self.budget);
         rss.add(vma, copy.anon, copy.object);
+        rss.swapped += copy.swapped;
         let leaves = vma.flags.is_uffd_wp() && vma.flags.leaves_monitor_at_fork();
         if leaves && !mutant::on(Mutant::InheritProtection) {
             let end = stopped

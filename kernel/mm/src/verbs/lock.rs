@@ -1,4 +1,4 @@
-//! mlock(2) and mlockall(2). There is no swap: a lock means populated, counted and shown.
+//! mlock(2) and mlockall(2): what is locked is populated, counted, shown, and not reclaimed.
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;

@@ -2,6 +2,7 @@
 //! those of the manual pages (mmap(2) and its relatives).
 
 mod advise;
+mod age;
 mod brk;
 mod clear_refs;
 mod exec_gain;

@@ -42,6 +42,7 @@ impl<M: Machine> Reading<'_, M> {
             };
             rest.start = tables.zap(part, &mut zap);
             self.sub_anon(zap.anon);
+            self.sub_swapped(zap.swapped);
             *budget = zap.budget;
             if rest.start != part.end || !budget.take(AREA) {
                 return;

@@ -46,7 +46,10 @@ pub fn show(out: &mut Text) -> Result {
         kb(out, name, pages);
     }
     kb(out, "Cached", c.object);
-    kb(out, "SwapCached", 0);
+    let slots = mm().slots();
+    let stored = mm().stored().original / PAGE_SIZE;
+    let in_use = slots.total() - slots.free();
+    kb(out, "SwapCached", in_use.saturating_sub(stored));
     // All pages of objects are memory only: they count as anonymous for the lists, as tmpfs does in
     // Linux.
     for (name, pages) in [
@@ -58,8 +61,8 @@ pub fn show(out: &mut Text) -> Result {
         ("Inactive(file)", 0),
         ("Unevictable", locked.total()),
         ("Mlocked", locked.total()),
-        ("SwapTotal", 0),
-        ("SwapFree", 0),
+        ("SwapTotal", slots.total()),
+        ("SwapFree", slots.free()),
         ("Dirty", 0),
         ("Writeback", 0),
         ("AnonPages", c.anon),

@@ -40,7 +40,7 @@ fn entry(info: &PageInfo, frames: bool) -> u64 {
     let soft_dirty = soft_dirty | bit(info.write_protected, WRITE_PROTECTED);
     if !info.present {
         // As in Linux, whose markers are entries of swap.
-        return soft_dirty | bit(info.guard, GUARD) | bit(info.marked, SWAPPED);
+        return soft_dirty | bit(info.guard, GUARD) | bit(info.marked || info.swapped, SWAPPED);
     }
     PRESENT
         | soft_dirty

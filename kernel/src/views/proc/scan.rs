@@ -53,7 +53,10 @@ impl Categories {
     fn of(info: &PageInfo) -> Categories {
         let mut all = Categories::MAPPED;
         all.set(Categories::WRITTEN, !info.write_protected);
-        all.set(Categories::SWAPPED, info.marked || info.guard);
+        all.set(
+            Categories::SWAPPED,
+            info.marked || info.guard || info.swapped,
+        );
         all.set(Categories::WPALLOWED, info.tracks_writes);
         all.set(Categories::FILE, info.file_or_shared);
         all.set(Categories::PRESENT, info.present);

@@ -24,8 +24,8 @@ const ROLLUP: usize = 5;
 const COMMON: usize = 9;
 /// Numbers that areas of huge pages have besides: sizes of pages.
 const OF_HUGE: usize = 2;
-/// And what is mapped of them, and by PMD leaves of objects.
-const HUGE_MAPPED: usize = 3;
+/// And what is mapped of them, and by PMD leaves of objects; and what is in swap slots.
+const RARE: usize = 5;
 
 macro_rules! area_text {
     ($page_size:literal) => {
@@ -87,8 +87,12 @@ macro_rules! common_text {
             "Private_Hugetlb:",
             $huge,
             " kB\n",
-            "Swap:                  0 kB\n",
-            "SwapPss:               0 kB\n",
+            "Swap:           ",
+            $huge,
+            " kB\n",
+            "SwapPss:        ",
+            $huge,
+            " kB\n",
             "Locked:         @@@@@@@@ kB\n",
         )
     };
@@ -100,7 +104,7 @@ type CommonForm = Form<{ COMMON_TEXT.len() }, COMMON, 1>;
 const COMMON_TEXT: &str = common_text!("       0");
 /// The same where there are huge pages.
 static HUGE_COMMON_FORM: HugeCommonForm = Form::new(HUGE_COMMON_TEXT);
-type HugeCommonForm = Form<{ HUGE_COMMON_TEXT.len() }, { COMMON + HUGE_MAPPED }, 1>;
+type HugeCommonForm = Form<{ HUGE_COMMON_TEXT.len() }, { COMMON + RARE }, 1>;
 const HUGE_COMMON_TEXT: &str = common_text!("@@@@@@@@");
 
 /// `Folios-64kB: 12 1 12`: how many folios of this size are mapped whole, how many in part, and how
@@ -192,7 +196,7 @@ fn area(vma: &Vma, f: &Smaps, out: &mut Text) {
 /// [`HUGE_COMMON_FORM`].
 #[cold]
 fn huge_common(out: &mut Text, f: &Smaps) {
-    let bytes: [u64; COMMON + HUGE_MAPPED] = [
+    let bytes: [u64; COMMON + RARE] = [
         f.shared_clean,
         f.shared_dirty,
         f.private_clean,
@@ -204,13 +208,15 @@ fn huge_common(out: &mut Text, f: &Smaps) {
         f.shmem_huge,
         f.shared_hugetlb,
         f.private_hugetlb,
+        f.swap,
+        f.swap_pss,
         f.locked,
     ];
     HUGE_COMMON_FORM.fill(out, in_kb(&bytes));
 }
 
 fn common(out: &mut Text, f: &Smaps) {
-    if f.shared_hugetlb | f.private_hugetlb | f.shmem_huge != 0 {
+    if f.shared_hugetlb | f.private_hugetlb | f.shmem_huge | f.swap != 0 {
         huge_common(out, f);
     } else {
         plain_common(out, f);
@@ -367,6 +373,8 @@ fn add(sum: &mut Smaps, other: &Smaps) {
     sum.shmem_huge += other.shmem_huge;
     sum.shared_hugetlb += other.shared_hugetlb;
     sum.private_hugetlb += other.private_hugetlb;
+    sum.swap += other.swap;
+    sum.swap_pss += other.swap_pss;
     sum.locked += other.locked;
     for (sum, other) in sum.folios.iter_mut().zip(other.folios) {
         *sum += other;

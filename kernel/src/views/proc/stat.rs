@@ -58,7 +58,7 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
     };
     let [pending, _, blocked, ignored, caught] = process.signal_sets();
     let nice = process.nice();
-    let rss = usage.rss.anon + usage.rss.file + usage.rss.shmem;
+    let rss = usage.rss.total();
     // Fields 1 to 13: identity, faults.
     out.put(format_args!(
         "{} ({name}) {state} {} {} {} {terminal} {} 4194560 0 0 0 0 ",
@@ -115,7 +115,7 @@ pub fn statm(subject: &Subject, out: &mut Text) -> Result {
     out.put(format_args!(
         "{} {} {shared} {} 0 {} 0\n",
         usage.mapped.total,
-        usage.rss.anon + shared,
+        usage.rss.resident_anon() + shared,
         usage.mapped.exec,
         usage.mapped.data + usage.mapped.stack,
     ));

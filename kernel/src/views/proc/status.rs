@@ -95,12 +95,8 @@ fn memory(subject: &Subject, out: &mut Text) {
     kb(out, "VmLck", usage.mapped.locked);
     kb(out, "VmPin", 0);
     kb(out, "VmHWM", usage.rss.peak);
-    kb(
-        out,
-        "VmRSS",
-        usage.rss.anon + usage.rss.file + usage.rss.shmem,
-    );
-    kb(out, "RssAnon", usage.rss.anon);
+    kb(out, "VmRSS", usage.rss.total());
+    kb(out, "RssAnon", usage.rss.resident_anon());
     kb(out, "RssFile", usage.rss.file);
     kb(out, "RssShmem", usage.rss.shmem);
     kb(out, "VmData", usage.mapped.data);
@@ -108,7 +104,7 @@ fn memory(subject: &Subject, out: &mut Text) {
     kb(out, "VmExe", text);
     kb(out, "VmLib", usage.mapped.exec.saturating_sub(text));
     kb(out, "VmPTE", usage.page_tables);
-    kb(out, "VmSwap", 0);
+    kb(out, "VmSwap", usage.rss.swapped);
     kb(out, "HugetlbPages", usage.rss.hugetlb);
     out.put(format_args!(
         "CoreDumping:\t0\nTHP_enabled:\t{}\nuntag_mask:\t0xffffffffffffffff\n",

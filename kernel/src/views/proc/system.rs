@@ -3,6 +3,7 @@
 use crate::arch;
 use crate::base::cmdline;
 use crate::base::errno::Result;
+use crate::base::machine::mm;
 use crate::fs::devices;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::tree::{clock, types};
@@ -12,6 +13,7 @@ use crate::sched::{self, Spent};
 use crate::syscall::system::{RELEASE, VERSION};
 use arch_boot::cpus::NR_CPUS;
 use core::{array, fmt};
+use mm::addr::PAGE_SHIFT;
 use mm::arch::{Cpu, Machine};
 
 const SECOND: u64 = 1_000_000_000;
@@ -30,13 +32,28 @@ pub const FILES: [(&str, Show); 13] = [
     ("filesystems", filesystems),
     ("devices", device_list),
     ("interrupts", interrupts),
-    ("swaps", |out| {
-        out.is("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority")
-    }),
+    ("swaps", swaps),
     ("partitions", |out| out.is("major minor  #blocks  name\n")),
     ("modules", |_| Ok(())),
     ("diskstats", |_| Ok(())),
 ];
+
+/// The one area there is, if any: as Linux shows a device of zram.
+fn swaps(out: &mut Text) -> Result {
+    out.line(format_args!(
+        "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"
+    ));
+    let slots = mm().slots();
+    if slots.total() != 0 {
+        let kb = |slots: u64| slots << (PAGE_SHIFT - 10);
+        out.line(format_args!(
+            "/dev/zram0                              partition\t{}\t\t{}\t\t100",
+            kb(slots.total()),
+            kb(slots.total() - slots.free()),
+        ));
+    }
+    Ok(())
+}
 
 /// A line of /proc/stat: user, system and idle time, in ns.
 fn cpu_line(out: &mut Text, name: fmt::Arguments<'_>, times: [u64; 3]) {

@@ -170,6 +170,10 @@ impl<F: PteFormat> Bench<F> {
     fn check(&self) {
         let lives: Vec<_> = (0..SPACES).filter_map(|place| self.life(place)).collect();
         let spaces: Vec<_> = lives.iter().map(|life| &*life.space).collect();
+        // Reclaim clears them.
+        spaces
+            .iter()
+            .for_each(|space| self.world.forget_accesses(space));
         self.world.check(&spaces, &[&self.object]);
         lives.into_iter().for_each(drop);
     }

@@ -89,7 +89,9 @@ impl<'b, F: PteFormat> Player<'b, F> {
         };
         match self.below(100) {
             0..20 => self.write(&life),
-            20..40 => self.read(&life),
+            20..36 => self.read(&life),
+            36..38 => self.page_out(&life),
+            38..40 => self.bench.world.mm.reclaim(32),
             40..48 => self.write_kept(&life),
             48..56 => self.read_kept(&life),
             56..60 => self.fork(&life),
@@ -194,6 +196,15 @@ impl<'b, F: PteFormat> Player<'b, F> {
     }
     fn exit(&mut self, life: &Life<F>) -> u64 {
         self.bench.begin(life.place, None);
+        0
+    }
+
+    fn page_out(&mut self, life: &Life<F>) -> u64 {
+        let (area, (first, pages)) = (self.private(), self.run());
+        may_fail(
+            life.space
+                .advise(area.page(first), pages * PAGE_SIZE, Advice::PageOut),
+        );
         0
     }
 

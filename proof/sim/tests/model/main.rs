@@ -30,11 +30,16 @@ use page::{Area, Backed, Model, Page};
 use std::sync::Arc;
 use steps::{Shape, Step, What};
 
+/// Pages that are stored before each step of a walk under pressure.
+const PRESSED: u64 = 16;
+
 struct Bench<F: PteFormat> {
     world: World<F>,
     shape: Shape,
     /// Switches that stay as they are.
     fixed: Vec<Switch>,
+    /// Whether memory is reclaimed before each step.
+    pressed: bool,
     pins: Vec<pins::Pinned<F>>,
     processes: Vec<Option<(Process<F>, Model)>>,
     objects: Vec<Arc<Object<Sim<F>>>>,
@@ -57,6 +62,7 @@ impl<F: PteFormat> Bench<F> {
             world,
             shape,
             fixed,
+            pressed: false,
             pins: Vec::new(),
             processes: vec![Some(first), None, None],
             objects,
@@ -131,6 +137,9 @@ impl<F: PteFormat> Bench<F> {
             return;
         }
         self.detach(step);
+        if self.pressed {
+            self.reclaim(PRESSED);
+        }
         match *step {
             Step::Fork(p) => self.fork(p as usize),
             Step::Exit(p) if p != 0 => self.processes[p as usize] = None,
@@ -220,6 +229,7 @@ impl<F: PteFormat> Bench<F> {
                     process.split_range(range, Order([0, 2, 4, 6][at as usize % 4]));
                 }
             }
+            Step::Reclaim(pages) => self.reclaim(pages),
             Step::Sizes(orders) => play::set_sizes(&self.world, orders),
             Step::Turn(switch, number) => {
                 if !self.fixed.contains(&switch) {
@@ -317,6 +327,14 @@ impl<F: PteFormat> Bench<F> {
                 expected.then(|| self.set(p, n, byte));
             }
             _ => unreachable!("not an access"),
+        }
+    }
+
+    /// What was not used since the last time goes.
+    fn reclaim(&self, pages: u64) {
+        self.world.mm.reclaim(pages);
+        for (process, _) in self.processes.iter().flatten() {
+            self.world.forget_accesses(process);
         }
     }
 

@@ -53,6 +53,8 @@ struct Case {
     contpte: bool,
     sizes: u32,
     hole: Option<Hole>,
+    slots: usize,
+    pressed: bool,
 }
 
 /// A hole in RAM: in the middle, at any alignment, or none.
@@ -64,16 +66,30 @@ fn hole() -> impl Strategy<Value = Option<Hole>> {
 fn case() -> impl Strategy<Value = Case> {
     let asids = prop_oneof![Just(1), Just(3), Just(64)];
     let contpte = prop::bool::weighted(0.8);
-    (any::<u64>(), asids, any::<bool>(), contpte, sizes(), hole()).prop_map(
-        |(seed, asids, hardware_ad, contpte, sizes, hole)| Case {
-            seed,
-            asids,
-            hardware_ad,
-            contpte,
-            sizes,
-            hole,
-        },
+    let slots = prop::sample::select(vec![0, 64, 1024, 8192]);
+    let pressed = prop::bool::weighted(0.3);
+    let swap = (slots, pressed);
+    (
+        any::<u64>(),
+        asids,
+        any::<bool>(),
+        contpte,
+        sizes(),
+        hole(),
+        swap,
     )
+        .prop_map(
+            |(seed, asids, hardware_ad, contpte, sizes, hole, (slots, pressed))| Case {
+                seed,
+                asids,
+                hardware_ad,
+                contpte,
+                sizes,
+                hole,
+                slots,
+                pressed,
+            },
+        )
 }
 
 /// One walk; `words`: switches that are set at boot and stay.
@@ -88,9 +104,11 @@ fn play<F: PteFormat>(
         hardware_ad: case.hardware_ad,
         seed: case.seed,
         hole: case.hole,
+        slots: case.slots,
         ..Options::default()
     };
     let mut bench = Bench::<F>::new(options, shape, words);
+    bench.pressed = case.pressed;
     bench.run(&Step::Turn(Switch::Contpte, case.contpte.into()));
     set_sizes(&bench.world, case.sizes);
     let tables = bench.world.mm.counts().page_tables;

@@ -16,6 +16,7 @@ mod frames;
 mod places;
 mod reshape;
 mod scene;
+mod swap;
 
 use mm::mutant::Mutant;
 
@@ -62,6 +63,13 @@ models! {
         a_fault_beside_collapse, CollapseWithoutFlush;
         a_fault_beside_a_split_leaf, NoFlush;
         a_fault_beside_a_split_folio, NoFlush;
+    [swap]
+        a_write_beside_page_out, NoFlush;
+        a_page_is_parked_again, NoFlush;
+        a_slot_is_freed_beside_a_load, NoFlush;
+        a_fork_beside_page_out, CopyNameless;
+        the_last_sharers_leave, ForgetSwapped;
+        a_pin_beside_page_out, StoreInUse;
     [frames]
         lists_are_drained, DrainOthers;
         a_tag_is_used_again, KeepTagged;

@@ -157,6 +157,11 @@ const CASES: &[Case] = &[
     },
     abuse("mounts", "abuse mounts"),
     small("far", "abuse far"),
+    Case {
+        words: "zram=192M",
+        smp: Some("abuse larger"),
+        ..small("larger", "abuse larger")
+    },
     abuse("observers", "abuse observers"),
     abuse("transfers", "abuse transfers"),
     // Memory for 33,000 processes of some 110 kB.

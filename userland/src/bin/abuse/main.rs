@@ -7,6 +7,7 @@ mod around;
 mod crowd;
 mod full;
 mod hang;
+mod larger;
 mod many;
 mod memory;
 mod mounts;
@@ -115,6 +116,12 @@ const WAYS: &[Way] = &[
     Way {
         name: "far",
         act: mounts::far_down,
+        may_be_killed: false,
+        keeps: SLACK,
+    },
+    Way {
+        name: "larger",
+        act: larger::than_memory,
         may_be_killed: false,
         keeps: SLACK,
     },

@@ -19,7 +19,7 @@
 
 mod views;
 
-pub(crate) use views::{Links, TableFrame};
+pub(crate) use views::{Links, Slot, TableFrame};
 
 use crate::addr::{Order, Pfn, Vpn};
 use crate::sync::{AccountWords, AtomicU32, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub const ORDERS: usize = MAX_ORDER.0 as usize + 1;
 pub enum Kind {
     /// Not the allocator's (firmware, image), or a tail of a block.
     Reserved = 0,
-    /// Head of a free block.
+    /// Head of a free block, of a zone or in a CPU's list.
     Free = 1,
     /// The kernel's heap, stacks and tables of its own.
     Kernel = 2,
@@ -49,8 +49,8 @@ pub enum Kind {
     /// Free, and of a pool of huge pages ([`crate::hugetlb`]). Beside the others that the allocator
     /// handed out: [`Kind::in_use`] is one comparison.
     Hugetlb = 6,
-    /// Head of a free block that is in a CPU's list.
-    Cached = 7,
+    /// Swap slots, for a private folio or a part of one ([`crate::frame::slots`]). No memory.
+    Swap = 7,
 }
 
 impl Kind {
@@ -68,15 +68,16 @@ impl Kind {
 
     #[inline]
     fn from_bits(bits: u32) -> Kind {
-        match bits as u8 {
+        // As many as three bits say: no comparison.
+        match bits & 7 {
+            0 => Kind::Reserved,
             1 => Kind::Free,
             2 => Kind::Kernel,
             3 => Kind::Table,
             4 => Kind::Anon,
             5 => Kind::Object,
             6 => Kind::Hugetlb,
-            7 => Kind::Cached,
-            _ => Kind::Reserved,
+            _ => Kind::Swap,
         }
     }
 }
@@ -103,6 +104,10 @@ const HWPOISON: u32 = 1 << 26;
 /// `state` has this bit while the block is a huge page with such a frame.
 const HAS_HWPOISON: u32 = 1 << 25;
 
+/// `state` of a free block has this bit while it is in a CPU's list. Unlike the flags it makes the
+/// block another one for [`FrameMeta::is`].
+const CACHED: u32 = 1 << 24;
+
 const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND | ENDED | HUGETLB | HWPOISON | HAS_HWPOISON;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller
@@ -121,7 +126,8 @@ pub struct FrameMeta {
     /// [`views::AnonPage::pins`]. 0 otherwise.
     count: AtomicU32,
     /// Free block, or first tail of a folio on the queue of deferred splits: [`Links`]. Private
-    /// folio: [`views::AnonFolio::index`]. Page table: [`TableFrame::note`].
+    /// folio: [`views::AnonFolio::index`] and its slots. Page table: [`TableFrame::note`]. Slots:
+    /// [`views::Slot::word`].
     place: AtomicU64,
 }
 
@@ -144,7 +150,17 @@ impl FrameMeta {
     /// Where a private folio was mapped, of a frame that may have another use by now.
     #[inline]
     pub(crate) fn former_index(&self) -> Vpn {
-        Vpn(self.place.load(Ordering::Relaxed))
+        views::index_of(self.place.load(Ordering::Relaxed))
+    }
+    /// Whether a private folio has slots, of a frame that may have another use by now.
+    pub(crate) fn former_slots(&self) -> bool {
+        views::slots_of(self.place.load(Ordering::Relaxed)).is_some()
+    }
+    /// The order of a block of this kind; `None`: it is another.
+    #[inline]
+    pub(crate) fn order_of(&self, kind: Kind) -> Option<Order> {
+        let state = self.state.load(Ordering::Relaxed);
+        (state as u8 == kind as u8).then_some(Order((state >> 8) as u8))
     }
     /// Kind and order by one load.
     #[inline]
@@ -169,6 +185,21 @@ impl FrameMeta {
     #[inline]
     pub fn set(&self, kind: Kind, order: Order) {
         self.write(kind, order, 0);
+    }
+    /// As [`Self::set`], for a free block in a CPU's list, or on its way there or out of it.
+    #[inline]
+    pub fn set_cached(&self, order: Order) {
+        self.write(Kind::Free, order, CACHED);
+    }
+    /// Whether it is the head of such a block of this order.
+    pub fn is_cached(&self, order: Order) -> bool {
+        let state = self.state.load(Ordering::Relaxed) & !FLAGS;
+        state == Kind::Free as u32 | u32::from(order.0) << 8 | CACHED
+    }
+    /// Whether it is the head of a free block in a zone.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.is(Kind::Free, self.order())
     }
     /// Makes a block that a pool has a huge page in use, private memory or an object's; for the
     /// owner of the frame only.
@@ -314,7 +345,7 @@ impl FrameMeta {
     #[inline(never)]
     pub(super) fn bad_free(&self, pfn: Pfn, kind: Kind, order: Order) -> ! {
         let what = match self.kind() {
-            Kind::Free | Kind::Cached => "is free already",
+            Kind::Free => "is free already",
             Kind::Reserved => "is not the first frame of a block",
             _ if self.is_retired() => "is out of use",
             found if found != kind => "is used otherwise",
@@ -346,10 +377,14 @@ impl fmt::Debug for FrameMeta {
         if cfg!(shuttle) && crate::sync::panicking() {
             return f.write_str("a frame");
         }
-        write!(f, "{:?}, order {}", self.kind(), self.order().0)?;
+        match self.is_cached(self.order()) {
+            true => f.write_str("Cached")?,
+            false => write!(f, "{:?}", self.kind())?,
+        }
+        write!(f, ", order {}", self.order().0)?;
         let word = self.words.lo().load(Ordering::Relaxed);
         match self.kind() {
-            Kind::Anon => write!(f, ", account {word:#x}")?,
+            Kind::Anon | Kind::Swap => write!(f, ", account {word:#x}")?,
             _ => write!(f, ", {word} references")?,
         }
         f.write_str(if self.deferred() { ", deferred" } else { "" })

@@ -26,14 +26,18 @@ macro_rules! views {
 views! {
     /// The links of a frame in a [list](crate::frame::list), by indices in the frame table: of a
     /// free block in its free list, of a folio's first tail on the queue of deferred splits. Under
-    /// the lock of the list.
-    Links by links of Kind::Free | Kind::Reserved,
+    /// the lock of the list; of a span of the store in its class's.
+    Links by links of Kind::Free | Kind::Reserved | Kind::Kernel,
     /// A page table.
     TableFrame by page_table of Kind::Table,
     /// The head of a private folio.
     AnonFolio by anon of Kind::Anon,
-    /// One page of a private folio, the head or a tail.
-    AnonPage by anon_page of Kind::Anon | Kind::Reserved,
+    /// One page of a private folio, or one of its slots, the head or a tail.
+    AnonPage by anon_page of Kind::Anon | Kind::Swap | Kind::Reserved,
+    /// A swap slot, the first of a block or another.
+    Slot by slot of Kind::Swap | Kind::Reserved,
+    /// The first frame of a span ([`crate::store`]).
+    Span by span of Kind::Kernel,
 }
 
 impl Links<'_> {
@@ -58,7 +62,7 @@ impl Links<'_> {
 /// The lock of a table: a bit beside the count of its entries.
 const LOCKED: u32 = 1 << 31;
 /// One turn of the lock: beside the note, whose upper bits are free while the table is not shared.
-pub(crate) const TURN: u64 = 1 << 17;
+pub(crate) const TURN: u64 = 1 << 18;
 
 impl<'a> TableFrame<'a> {
     /// Locks the table, for a CPU that has the space's lock as a reader only.
@@ -108,17 +112,56 @@ impl Deref for TableFrame<'_> {
     }
 }
 
+/// Above the index of a private folio: the place of its slots in the frame table, or 0.
+const SLOTS_AT: u32 = 36;
+
+/// The index in a private folio's word.
+#[inline]
+pub(super) fn index_of(word: u64) -> Vpn {
+    Vpn(word & ((1 << SLOTS_AT) - 1))
+}
+
+/// The place of its slots there, if it has any.
+#[inline]
+pub(super) fn slots_of(word: u64) -> Option<u32> {
+    let slots = (word >> SLOTS_AT) as u32;
+    (slots != 0).then_some(slots)
+}
+
 impl AnonFolio<'_> {
     /// The virtual page where the folio's first page was mapped, or would have been, when its
     /// mappings were last looked up: a hint for the next lookup.
     #[inline]
     pub(crate) fn index(self) -> Vpn {
-        Vpn(self.0.place.load(Ordering::Relaxed))
+        index_of(self.0.place.load(Ordering::Relaxed))
     }
-    /// Sets the hint; under the lock of the space that maps the folio.
+    /// Sets the hint of a folio that only the caller can reach, and which has no slots.
     #[inline]
     pub(crate) fn set_index(self, vpn: Vpn) {
         self.0.place.store(vpn.0, Ordering::Relaxed);
+    }
+    /// Changes the hint; under the lock of a space that maps the folio.
+    pub(crate) fn change_index(self, vpn: Vpn) {
+        self.change_place(|word| word & !0 << SLOTS_AT | vpn.0);
+    }
+    /// The place of its slots in the frame table, if it has any.
+    #[inline]
+    pub(crate) fn slots(self) -> Option<u32> {
+        slots_of(self.0.place.load(Ordering::Relaxed))
+    }
+    /// Sets it; under the lock of all slots.
+    pub(crate) fn set_slots(self, slots: Option<u32>) {
+        let slots = u64::from(slots.unwrap_or(0)) << SLOTS_AT;
+        self.change_place(|word| index_of(word).0 | slots);
+    }
+    /// Index and slots change under different locks.
+    fn change_place(self, f: impl Fn(u64) -> u64) {
+        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+        // It never fails.
+        let _ = self
+            .0
+            .place
+            .fetch_update(order, failed, |word| Some(f(word)));
     }
     /// Records that the folio holds copies of which only one page was asked for; before it is
     /// mapped.
@@ -141,5 +184,45 @@ impl<'a> AnonPage<'a> {
     /// Sets the record; under the lock of all long-term pins.
     pub(crate) fn set_pins(self, record: u32) {
         self.0.count.store(record, Ordering::Relaxed);
+    }
+}
+
+impl Slot<'_> {
+    /// Where the contents of the slot are; under the lock of all slots.
+    #[inline]
+    pub(crate) fn word(self) -> u64 {
+        self.0.place.load(Ordering::Relaxed)
+    }
+    /// Sets it.
+    #[inline]
+    pub(crate) fn set_word(self, word: u64) {
+        self.0.place.store(word, Ordering::Relaxed);
+    }
+    /// Whether its unit is in pages, of the unit's first slot.
+    pub(crate) fn is_in_pages(self) -> bool {
+        self.0.count.load(Ordering::Relaxed) != 0
+    }
+    /// Sets that.
+    pub(crate) fn set_in_pages(self, on: bool) {
+        self.0.count.store(on.into(), Ordering::Relaxed);
+    }
+}
+
+impl Span<'_> {
+    /// The size of its objects, in steps; under the lock of the store, as the other methods.
+    pub(crate) fn class(self) -> usize {
+        self.0.count.load(Ordering::Relaxed) as usize
+    }
+    /// The objects of it that are in use, one bit each.
+    pub(crate) fn used(self) -> u64 {
+        self.0.words.hi().load(Ordering::Relaxed)
+    }
+    /// Sets them.
+    pub(crate) fn set_used(self, used: u64) {
+        self.0.words.hi().store(used, Ordering::Relaxed);
+    }
+    /// Begins a span of objects of this size, or ends one: 0.
+    pub(crate) fn set_class(self, class: usize) {
+        self.0.count.store(class as u32, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ use crate::arch::{Machine, PhysMem, PteFormat, Row, Series, Settled};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
 use crate::manager::{Mm, OutOfMemory};
+use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, By, Meter, Part, with_single};
 use crate::switch::ForkBy;
 use core::ops::Range;
@@ -57,9 +58,17 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             };
             let folio = mm.frames().folio(first);
             index = if folio.kind != Kind::Anon {
-                if folio.kind == Kind::Object {
-                    mm.frames().get(folio.head).get_ref();
-                    self.object += 1;
+                match folio.kind {
+                    Kind::Object => {
+                        mm.frames().get(folio.head).get_ref();
+                        self.object += 1;
+                    }
+                    Kind::Swap => {
+                        self.swap_entry(&account, tables, index, raw, done);
+                        index += 1;
+                        continue;
+                    }
+                    _ => {}
                 }
                 // Of the zero page, and of markers, there may be many in a row.
                 let is_zero = first == mm.zero_page();
@@ -168,6 +177,28 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             account.unmap(&book, self.child, part, &mut done.meter);
         }
         copied
+    }
+
+    /// Copies a swap entry.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn swap_entry<A: Account>(
+        &mut self,
+        account: &A,
+        tables: &Pair<'a, M>,
+        index: usize,
+        raw: u64,
+        done: &mut Done,
+    ) {
+        let slot = M::Pte::frame(raw);
+        let slots = self.mm.frames().folio(slot);
+        let book = self.mm.frames().book(slots.head, slots.order);
+        let part = Part::ptes((slot - slots.head) as u32, 1);
+        if !mutant::on(Mutant::CopyNameless) {
+            account.map(&book, self.child, part, &mut done.meter);
+        }
+        self.swapped += 1;
+        done.others -= tables.copy_others(index, raw, 1, done);
     }
 
     /// Copies the run of a pinned folio's pages to the child, eagerly; the parent's entries do not

@@ -39,8 +39,10 @@ pub struct ForkCopy<'s, 'a, M: Machine> {
     pub tables: bool,
     /// Whether the area is of huge pages: all of them count as the object's.
     pub huge: bool,
-    /// Private pages of the child.
+    /// Private pages of the child, with those that are swapped.
     pub anon: u64,
+    /// Those that are.
+    pub swapped: u64,
     /// Object pages of the child.
     pub object: u64,
 }
@@ -143,6 +145,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                         let mut edit = parent.edit(self.gather);
                         let row = edit.share_row(pmd, left, &mut to, budget);
                         self.anon += row.anon;
+                        self.swapped += row.swapped;
                         left.start = row.end;
                     }
                 }
@@ -302,7 +305,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         let (mm, table) = (self.mm, from);
         let gather = &mut *self.gather;
         Entries { table, gather }.unfold_ends(part);
-        note::inherit_zeros(from.node(), to.node());
+        note::inherit(from.node(), to.node());
         let tables = &Pair {
             mm,
             from: from.frame,
@@ -356,6 +359,7 @@ pub(super) fn whole<'a, M: Machine>(
         tables: false,
         huge: false,
         anon: 0,
+        swapped: 0,
         object: 0,
     };
     let Ok(()) = copy.table(from, to, block(start, PMD_ORDER), &mut Budget::default()) else {

@@ -1,0 +1,118 @@
+//! Swap slots: frames of the frame table behind the last one of memory. A slot has metadata, and no
+//! memory: it is a place for a page that is not in memory, or need not be.
+//!
+//! A private folio that is swapped has as many slots as pages, side by side and aligned as it is:
+//! they are a block of [`Kind::Swap`], from a buddy allocator of their own, and what names them (a
+//! swap entry for each page) is counted by the same account as what maps a folio. So whatever
+//! copies, moves or drops the entries of a folio does the same to those of its slots.
+//!
+//! The contents of slots are in memory, or stored, by *units* of [`UNIT`] or, of smaller folios and
+//! where memory is in pieces, by the page; see [`Place`].
+
+use super::meta::Kind;
+use super::table::FrameTable;
+use super::zone::{AllocRequest, Reserve, Zone};
+use crate::addr::{Order, Pfn, PhysAddr};
+
+/// The largest part of a block of slots that is stored, or brought back, by itself.
+pub(crate) const UNIT: Order = Order(4);
+
+/// Where the contents of a unit are: the word of its first slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In memory from this frame on. The folio there has a reference of the unit.
+    Here(Pfn),
+    /// The same, while they are compressed; the number tells it from another time, when they were
+    /// used and parked again.
+    Storing(Pfn, u32),
+    /// In the store. The addresses of further pieces are in the words of the next slots.
+    Stored(Kept),
+    /// The same, while they are brought back.
+    Loading(Kept),
+}
+
+/// What the word of a unit says about its compressed bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    /// How many; 0: all bytes are the same.
+    pub len: usize,
+    /// The address of the first piece, or the byte.
+    pub first: PhysAddr,
+}
+
+/// Pieces are aligned to as many bytes.
+const ALIGN: u32 = 8;
+const KEPT_AT: u32 = 2;
+const FIRST_AT: u32 = 18;
+const PFN_BITS: u32 = 40;
+/// How often something is stored before its number comes again.
+pub(crate) const TIMES: u32 = 1 << (64 - KEPT_AT - PFN_BITS);
+
+impl Place {
+    /// From a word.
+    pub fn of(word: u64) -> Self {
+        let pfn = Pfn(word >> KEPT_AT & ((1 << PFN_BITS) - 1));
+        let time = (word >> (KEPT_AT + PFN_BITS)) as u32;
+        let kept = Kept {
+            len: (word >> KEPT_AT & 0xffff) as usize,
+            first: PhysAddr(word >> FIRST_AT << ALIGN),
+        };
+        match word & 3 {
+            0 => Place::Here(pfn),
+            1 => Place::Storing(pfn, time),
+            2 => Place::Stored(kept),
+            _ => Place::Loading(kept),
+        }
+    }
+    /// As a word.
+    pub fn word(self) -> u64 {
+        let kept = |kept: Kept, tag| {
+            kept.first.0 >> ALIGN << FIRST_AT | (kept.len as u64) << KEPT_AT | tag
+        };
+        match self {
+            Place::Here(pfn) => pfn.0 << KEPT_AT,
+            Place::Storing(pfn, time) => {
+                u64::from(time) << (KEPT_AT + PFN_BITS) | pfn.0 << KEPT_AT | 1
+            }
+            Place::Stored(bytes) => kept(bytes, 2),
+            Place::Loading(bytes) => kept(bytes, 3),
+        }
+    }
+}
+
+/// The slots that are free.
+pub struct Slots(Zone);
+
+impl Slots {
+    /// All slots of the table.
+    pub fn new(table: &FrameTable) -> Self {
+        let all = table.slots();
+        Slots(Zone::new("Swap", all, table, &[all]))
+    }
+    /// How many there are.
+    pub fn total(&self) -> u64 {
+        self.0.managed
+    }
+    /// How many are free.
+    pub fn free(&self) -> u64 {
+        self.0.free_frames()
+    }
+    /// Takes 2^order slots side by side; the account of what names them is the caller's to begin.
+    pub(crate) fn take(&self, table: &FrameTable, order: Order) -> Option<Pfn> {
+        let request = AllocRequest {
+            cpu: 0,
+            order,
+            kind: Kind::Swap,
+            reserve: Reserve::Kernel,
+        };
+        let head = self.0.alloc(table, request)?;
+        table.get(head).set(Kind::Swap, order);
+        Some(head)
+    }
+    /// Gives them back.
+    pub(crate) fn give(&self, table: &FrameTable, head: Pfn, order: Order) {
+        table.get(head).set_cached(order);
+        let index = table.index(head);
+        self.0.free(table, order, core::iter::once(index));
+    }
+}

@@ -1,0 +1,380 @@
+//! What is alone in its slots goes to the store, and comes back.
+//!
+//! ```text
+//!         nobody maps it               compressed              an entry is used: frames
+//!  Here --------------------> Storing ------------> Stored ----------------------------> Loading
+//!   ^                            |  an entry is used                                         |
+//!   +----------------------------+<----------------------- decompressed ---------------------+
+//! ```
+//! Compression and decompression are done outside of every lock. Storing only reads, so that a
+//! fault takes the folio back at once and what was made of it is thrown away; who finds that a unit
+//! is loading waits. A folio of several units is cut into them before the first is stored, so that
+//! each gives its frames back before the next is compressed.
+
+use super::store::{Bench, Packed, Pieces};
+use super::swap::{Lots, Unit};
+use super::{Mm, OutOfMemory};
+use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, Vpn};
+use crate::arch::{Machine, PhysMem};
+use crate::frame::slots::{Kept, Place, TIMES, UNIT};
+use crate::frame::table::SwapSlot;
+use crate::frame::zone::Reserve;
+use crate::frame::{Block, Kind};
+use crate::mutant::{self, Mutant};
+use crate::own::{Account, Meter, Owner, Part};
+use crate::stat::Event;
+use crate::thp::Stat;
+
+impl<M: Machine> Mm<M> {
+    /// Stores what is alone in its slots, until `want` pages are or no more is found; returns how
+    /// many were. In steps: the caller holds no lock.
+    pub fn store_pages(&self, want: u64) -> u64 {
+        let mut stored = 0;
+        // Each is looked at once.
+        let mut left = self.swap.resident.lock().count();
+        while stored < want && left > 0 {
+            let done = self.swap.store.at_bench(self, |bench| {
+                let found = self.begin_to_store(&mut left);
+                found.map_or(0, |found| self.store_unit(&found, bench))
+            });
+            stored += done.unwrap_or(0);
+            if done.is_none() || self.machine().breathe() {
+                break;
+            }
+        }
+        stored
+    }
+
+    /// A unit that is alone, which is being stored from now on; `None`: there is none among the
+    /// next [`LOOKED_AT`], or as many as are `left`.
+    fn begin_to_store(&self, left: &mut u64) -> Option<Storing> {
+        let mut lots = self.swap.resident.lock();
+        for _ in 0..LOOKED_AT.min(*left) {
+            *left -= 1;
+            let Some(slot) = lots.next() else {
+                *left = 0;
+                break;
+            };
+            let slots = self.frames().folio(slot);
+            let unit = self.unit(&slots, slot);
+            let Place::Here(pfn) = self.place(unit) else {
+                unreachable!("the bit of {unit:?} is set");
+            };
+            let folio = self.frames().folio(pfn);
+            let alone = folio.order.pages() / unit.order.pages();
+            if self.references(folio.head) != alone && !mutant::on(Mutant::StoreInUse) {
+                continue;
+            }
+            if folio.order > unit.order {
+                self.cut_to_units(&folio, &slots);
+            }
+            lots.times = (lots.times + 1) % TIMES;
+            let place = Place::Storing(pfn, lots.times);
+            self.set_place(unit, place);
+            lots.set(unit.first, false);
+            // They stay meanwhile.
+            self.add_plain(slots.head, slots.order);
+            return Some(Storing { unit, pfn, place });
+        }
+        None
+    }
+
+    /// Makes folios of the units of one that its slots alone have.
+    fn cut_to_units(&self, folio: &Block, slots: &Block) {
+        let (frames, Block { head, order, .. }) = (self.frames(), *folio);
+        self.large_folio_ends(head, order);
+        self.account().forget_pages(&frames.book(head, order));
+        self.count_folios(order, Stat::Split, 1);
+        frames.split(head, order, UNIT);
+        for unit in self.units(*slots) {
+            self.begin_in_slots(head + (unit.first - slots.head), unit);
+            self.count_folios(UNIT, Stat::NrAnon, 1);
+        }
+    }
+    /// Makes a folio, which only the caller can reach, that of a unit.
+    fn begin_in_slots(&self, head: Pfn, unit: Unit) {
+        let (frames, mut meter) = (self.frames(), Meter::default());
+        frames.get(head).set(Kind::Anon, unit.order);
+        let meta = frames.get(head).anon();
+        meta.set_index(Vpn(0));
+        meta.set_slots(Some(frames.index(unit.first)));
+        let book = frames.book(head, unit.order);
+        self.account()
+            .begin(&book, &Owner::PLAIN, Part::nothing(1), &mut meter);
+        self.metered(meter);
+    }
+
+    /// Stores the unit, unless a fault takes it back meanwhile; returns how many pages were.
+    fn store_unit(&self, storing: &Storing, bench: &mut Bench) -> u64 {
+        let Storing { unit, pfn, place } = *storing;
+        let bytes = unit.order.bytes();
+        self.machine().mem().read(pfn.start(), bench.plain(bytes));
+        let packed = bench.pack(bytes);
+        // Else not again until it was used.
+        let is_worth_it = packed.is_some();
+        let kept = packed.and_then(|packed| {
+            let pieces = self.swap.store.put(self, &packed, bytes)?;
+            Some((packed_as(&packed, &pieces), pieces))
+        });
+        let mut lots = self.swap.resident.lock();
+        let still = self.place(unit) == place;
+        let stored = match kept {
+            Some((kept, pieces)) if still => {
+                self.keep(unit, kept, &pieces);
+                true
+            }
+            Some((kept, pieces)) => {
+                self.swap.store.drop(self, &pieces, kept.len, bytes);
+                false
+            }
+            None => {
+                if still {
+                    self.set_place(unit, Place::Here(pfn));
+                    lots.set(unit.first, is_worth_it);
+                }
+                false
+            }
+        };
+        drop(lots);
+        if stored {
+            let last = self.sub_plain(pfn, unit.order);
+            debug_assert!(last, "{pfn:?} has references and was stored");
+            self.free(&[pfn]);
+            self.count(Event::SwapOut, unit.order.pages());
+        }
+        let slots = self.frames().folio(unit.first);
+        self.sub_plain(slots.head, slots.order);
+        self.free_unnamed(&slots);
+        if stored { unit.order.pages() } else { 0 }
+    }
+
+    fn keep(&self, unit: Unit, kept: Kept, pieces: &Pieces) {
+        self.set_place(unit, Place::Stored(kept));
+        for (i, at) in (0..).zip(pieces).skip(1) {
+            self.slot(unit.first + i).set_word(at.0);
+        }
+    }
+    /// The pieces of a unit that is stored.
+    fn pieces(&self, unit: Unit, kept: Kept) -> Pieces {
+        let n = kept.len.div_ceil(PAGE_SIZE as usize) as u64;
+        let rest = (1..n).map(|i| PhysAddr(self.slot(unit.first + i).word()));
+        (n > 0)
+            .then_some(kept.first)
+            .into_iter()
+            .chain(rest)
+            .collect()
+    }
+    /// Drops what is stored of a unit.
+    pub(super) fn drop_kept(&self, unit: Unit, kept: Kept) {
+        let pieces = self.pieces(unit, kept);
+        self.swap
+            .store
+            .drop(self, &pieces, kept.len, unit.order.bytes());
+    }
+
+    /// Brings the page in a slot back into memory, with its folio where that can be had whole. The
+    /// slot may have another use by now; the caller, who holds no lock, looks again. Out of memory:
+    /// all is as it was.
+    pub(crate) fn load(&self, slot: SwapSlot) -> Result<(), OutOfMemory> {
+        let slot = self.frames().slot_of(slot);
+        let loaded = self.swap.store.at_bench(self, |bench| {
+            let lots = self.swap.resident.lock();
+            let slots = self.frames().folio(slot);
+            if slots.kind != Kind::Swap {
+                return Ok(false);
+            }
+            match self.place(self.unit(&slots, slot)) {
+                Place::Stored(_) => self.begin_to_load(&slots, slot, lots).map(|load| {
+                    self.fill(&load, bench);
+                    self.end_load(load);
+                    false
+                }),
+                Place::Loading(_) => Ok(true),
+                Place::Here(_) | Place::Storing(..) => Ok(false),
+            }
+        });
+        // A thread that is to end needs no page.
+        if loaded.unwrap_or(Err(OutOfMemory))? {
+            self.machine().wait(&mut || !self.is_loading(slot));
+        }
+        Ok(())
+    }
+    /// Whether another thread brings the page in a slot back, if it still is one.
+    fn is_loading(&self, slot: Pfn) -> bool {
+        let _lots = self.swap.resident.lock();
+        let slots = self.frames().folio(slot);
+        slots.kind == Kind::Swap && matches!(self.place(self.unit(&slots, slot)), Place::Loading(_))
+    }
+
+    /// Takes frames for the unit of a slot, or all units if all are stored.
+    fn begin_to_load(&self, slots: &Block, slot: Pfn, lots: Lots<'_>) -> Result<Load, OutOfMemory> {
+        let unit = self.unit(slots, slot);
+        let stored = |unit| matches!(self.place(unit), Place::Stored(_));
+        // The whole folio while there is memory for it; else what is asked for.
+        let room = self.counts().free > slots.order.pages() + self.high_marks();
+        let whole = room
+            && slots.order > unit.order
+            && self
+                .units(*slots)
+                .all(|unit| unit.order == UNIT && stored(unit));
+        let frames = |order| self.alloc(order, Kind::Anon, Reserve::User);
+        let all = Unit {
+            first: slots.head,
+            order: slots.order,
+        };
+        let to = match whole.then(|| frames(slots.order)) {
+            Some(Ok(head)) => Frames::Block(all, head),
+            _ => match frames(unit.order) {
+                Ok(head) => Frames::Block(unit, head),
+                Err(OutOfMemory) => Frames::Pages(unit, self.single_pages(unit)?),
+            },
+        };
+        self.add_plain(slots.head, slots.order);
+        for unit in self.units_in(slots, &to) {
+            let Place::Stored(kept) = self.place(unit) else {
+                unreachable!("{unit:?} was found stored");
+            };
+            self.set_place(unit, Place::Loading(kept));
+        }
+        drop(lots);
+        Ok(Load { slots: *slots, to })
+    }
+    /// The frames that are to be free when memory is not tight.
+    fn high_marks(&self) -> u64 {
+        let zones = self.allocator.zones().iter();
+        zones.map(|zone| zone.marks().high).sum()
+    }
+    /// As many pages as a unit has.
+    fn single_pages(&self, unit: Unit) -> Result<[Pfn; UNIT.pages() as usize], OutOfMemory> {
+        let mut pages = [Pfn(0); UNIT.pages() as usize];
+        for i in 0..unit.order.pages() as usize {
+            match self.alloc(Order(0), Kind::Anon, Reserve::User) {
+                Ok(page) if unit.order != Order(0) => pages[i] = page,
+                _ => {
+                    pages[..i].iter().for_each(|page| {
+                        self.frames().get(*page).put_ref();
+                        self.free(&[*page]);
+                    });
+                    return Err(OutOfMemory);
+                }
+            }
+        }
+        Ok(pages)
+    }
+    fn units_in<'a>(&'a self, slots: &Block, to: &Frames) -> impl Iterator<Item = Unit> + 'a {
+        let (Frames::Block(unit, _) | Frames::Pages(unit, _)) = *to;
+        let end = unit.first + unit.order.pages();
+        self.units(*slots)
+            .filter(move |part| unit.first <= part.first && part.first < end)
+    }
+
+    /// Fills the frames.
+    fn fill(&self, load: &Load, bench: &mut Bench) {
+        for unit in self.units_in(&load.slots, &load.to) {
+            let Place::Loading(kept) = self.place(unit) else {
+                unreachable!("{unit:?} is loading");
+            };
+            let bytes = unit.order.bytes();
+            match kept.len {
+                0 => bench.plain(bytes).fill((kept.first.0 >> 8) as u8),
+                len => bench.unpack(self, &self.pieces(unit, kept), len, bytes),
+            }
+            let plain = bench.plain(bytes);
+            match &load.to {
+                Frames::Block(all, head) => {
+                    let to = *head + (unit.first - all.first);
+                    self.machine().mem().write(to.start(), plain);
+                }
+                Frames::Pages(_, pages) => {
+                    let parts = plain.chunks(PAGE_SIZE as usize);
+                    for (part, page) in parts.zip(pages) {
+                        self.machine().mem().write(page.start(), part);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The units are in their frames from now on.
+    fn end_load(&self, load: Load) {
+        let mut lots = self.swap.resident.lock();
+        let mut pages = 0;
+        for unit in self.units_in(&load.slots, &load.to) {
+            if let Place::Loading(kept) = self.place(unit) {
+                self.drop_kept(unit, kept);
+            }
+            pages += unit.order.pages();
+        }
+        match load.to {
+            Frames::Block(unit, head) => {
+                if unit.order != Order(0) {
+                    self.count_folios(unit.order, Stat::NrAnon, 1);
+                }
+                self.begin_in_slots(head, unit);
+                let mut more = 0;
+                for part in self.units_in(&load.slots, &load.to) {
+                    self.set_place(part, Place::Here(head + (part.first - unit.first)));
+                    lots.set(part.first, true);
+                    more += 1;
+                }
+                // One it has.
+                self.with_account(head, unit.order, |account, book, meter| {
+                    account.add(book, &Owner::PLAIN, more - 1, meter)
+                });
+            }
+            Frames::Pages(unit, frames) => {
+                self.slot(unit.first).set_in_pages(true);
+                for (part, page) in self.units_in(&load.slots, &load.to).zip(frames) {
+                    self.begin_in_slots(page, part);
+                    self.set_place(part, Place::Here(page));
+                    lots.set(part.first, true);
+                }
+            }
+        }
+        drop(lots);
+        self.machine().wake();
+        self.count(Event::SwapIn, pages);
+        self.sub_plain(load.slots.head, load.slots.order);
+        self.free_unnamed(&load.slots);
+    }
+}
+
+/// How many units are looked at under the lock of all slots.
+const LOOKED_AT: u64 = 64;
+
+/// What is being stored: a unit, its first frame, and what its word says as long as nobody has used
+/// it.
+struct Storing {
+    unit: Unit,
+    pfn: Pfn,
+    place: Place,
+}
+
+/// Frames for what comes back.
+#[derive(Clone, Copy)]
+enum Frames {
+    /// For all of these slots, side by side.
+    Block(Unit, Pfn),
+    /// One by one for those of a unit.
+    Pages(Unit, [Pfn; UNIT.pages() as usize]),
+}
+
+/// What is loaded.
+struct Load {
+    slots: Block,
+    to: Frames,
+}
+
+/// How a unit is kept whose pieces these are.
+fn packed_as(packed: &Packed<'_>, pieces: &Pieces) -> Kept {
+    match packed {
+        Packed::Same(byte) => Kept {
+            len: 0,
+            first: PhysAddr(u64::from(*byte) << 8),
+        },
+        Packed::Bytes(bytes) => Kept {
+            len: bytes.len(),
+            first: pieces[0],
+        },
+    }
+}

@@ -1,0 +1,250 @@
+//! The store: bytes that are kept compressed, of pages that are in no folio ([`crate::manager`]).
+//!
+//! What is stored is cut into pieces of at most a page. Pieces of one size, in steps of
+//! [`STEP`] bytes, lie in *spans* of four frames, or of one when memory is in pieces:
+//! ```text
+//!  a unit of 64 kB, compressed to 21,000 bytes:  4096 | 4096 | 4096 | 4096 | 4096 | 520
+//!                                                  class 16, 4 to a span           class 3, 21 to a span
+//! ```
+//! So at most a step of each unit is lost, and the rest of a span.
+
+use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
+use crate::arch::{Machine, PhysMem};
+use crate::frame::list::FrameList;
+use crate::frame::zone::Reserve;
+use crate::frame::{FrameTable, Kind, slots::UNIT};
+use crate::manager::Mm;
+use crate::sync::{Lock, rank};
+use alloc::vec::Vec;
+use arrayvec::ArrayVec;
+use lz4_flex::block::{
+    CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
+};
+
+/// Sizes of pieces differ by so many bytes.
+const STEP: usize = 256;
+/// How many sizes there are.
+const CLASSES: usize = PAGE_SIZE as usize / STEP;
+/// The frames of a span, in order of preference.
+const SPANS: [Order; 2] = [Order(2), Order(0)];
+/// The most bytes of a unit.
+const UNIT_BYTES: usize = UNIT.bytes() as usize;
+/// The most pieces of a unit: what compresses worse is not stored ([`worth`]).
+pub(crate) const PIECES: usize = worth(UNIT_BYTES) / PAGE_SIZE as usize;
+
+/// The most bytes to which `bytes` must be compressed to be stored.
+const fn worth(bytes: usize) -> usize {
+    bytes / 4 * 3
+}
+
+/// The addresses of what was stored, in order.
+pub(crate) type Pieces = ArrayVec<PhysAddr, PIECES>;
+
+/// Compressed bytes, as they come and as they are kept.
+pub(crate) enum Packed<'a> {
+    /// All bytes of the unit are this one.
+    Same(u8),
+    /// Compressed.
+    Bytes(&'a [u8]),
+}
+
+/// Room for one unit at a time, plain and compressed.
+pub(crate) struct Bench {
+    plain: Vec<u8>,
+    packed: Vec<u8>,
+    table: CompressTable,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Bench {
+            plain: alloc::vec![0; UNIT_BYTES],
+            packed: alloc::vec![0; get_maximum_output_size(UNIT_BYTES)],
+            table: CompressTable::large(),
+        }
+    }
+
+    /// The bytes of a unit of `n`, to be written to.
+    pub fn plain(&mut self, n: u64) -> &mut [u8] {
+        &mut self.plain[..n as usize]
+    }
+
+    /// Compresses the first `n` bytes; `None`: they are not worth it.
+    pub fn pack(&mut self, n: u64) -> Option<Packed<'_>> {
+        let plain = &self.plain[..n as usize];
+        let first = plain[0];
+        if plain.iter().all(|byte| *byte == first) {
+            return Some(Packed::Same(first));
+        }
+        let len = compress_into_with_table(plain, &mut self.packed, &mut self.table).ok()?;
+        (len <= worth(plain.len())).then(|| Packed::Bytes(&self.packed[..len]))
+    }
+    /// Fills the first `n` bytes with those of `pieces`, which [`Self::pack`] made of as many.
+    pub fn unpack<M: Machine>(&mut self, mm: &Mm<M>, pieces: &Pieces, len: usize, n: u64) {
+        let Bench { plain, packed, .. } = self;
+        let packed = &mut packed[..len];
+        for (piece, at) in packed.chunks_mut(PAGE_SIZE as usize).zip(pieces) {
+            mm.machine().mem().read(*at, piece);
+        }
+        let unpacked = decompress_into(packed, &mut plain[..n as usize]);
+        assert_eq!(unpacked.ok(), Some(n as usize), "what was stored is broken");
+    }
+}
+
+/// The bytes of heap for so many slots, and benches for so many CPUs.
+pub fn bytes(slots: u64, cpus: usize) -> usize {
+    const BENCH: usize = 192 << 10;
+    match slots {
+        0 => 0,
+        slots => cpus * BENCH + slots as usize / 8 + (64 << 10),
+    }
+}
+
+/// The figures of the store, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Stored pages, as they were.
+    pub original: u64,
+    /// Compressed.
+    pub compressed: u64,
+    /// In frames, with what is lost.
+    pub used: u64,
+    /// Stored pages of which all bytes were the same, in pages.
+    pub same: u64,
+}
+
+struct Spans {
+    /// By class, the spans that have room.
+    room: [FrameList; CLASSES],
+    figures: Figures,
+}
+
+/// The spans, and benches for all who compress at a time.
+pub(crate) struct Store {
+    spans: Lock<Spans, { rank::STORE }>,
+    benches: Lock<Vec<Bench>, { rank::BENCHES }>,
+}
+
+impl Store {
+    /// An empty one, at which `benches` threads can work at a time.
+    pub fn new(benches: usize) -> Self {
+        Store {
+            spans: Lock::new(Spans {
+                room: [FrameList::EMPTY; CLASSES],
+                figures: Figures::default(),
+            }),
+            benches: Lock::new((0..benches).map(|_| Bench::new()).collect()),
+        }
+    }
+    /// Its figures.
+    pub fn figures(&self) -> Figures {
+        self.spans.lock().figures
+    }
+    /// Does `f` at a bench, when there is one.
+    pub fn at_bench<M: Machine, R>(
+        &self,
+        mm: &Mm<M>,
+        f: impl FnOnce(&mut Bench) -> R,
+    ) -> Option<R> {
+        let mut bench = None;
+        mm.machine().wait(&mut || {
+            bench = bench.take().or_else(|| self.benches.lock().pop());
+            bench.is_some()
+        });
+        let mut bench = bench?;
+        let result = f(&mut bench);
+        self.benches.lock().push(bench);
+        mm.machine().wake();
+        Some(result)
+    }
+
+    /// Stores what is left of a unit of `n` bytes; `None`: there is no memory.
+    pub fn put<M: Machine>(&self, mm: &Mm<M>, packed: &Packed<'_>, n: u64) -> Option<Pieces> {
+        let mut spans = self.spans.lock();
+        let mut pieces = Pieces::new();
+        if let Packed::Bytes(bytes) = packed {
+            for piece in bytes.chunks(PAGE_SIZE as usize) {
+                let Some(at) = spans.take(mm, piece.len().div_ceil(STEP)) else {
+                    pieces.iter().for_each(|at| spans.give(mm, *at));
+                    return None;
+                };
+                mm.machine().mem().write(at, piece);
+                pieces.push(at);
+            }
+            spans.figures.compressed += bytes.len() as u64;
+        } else {
+            spans.figures.same += n / PAGE_SIZE;
+        }
+        spans.figures.original += n;
+        Some(pieces)
+    }
+    /// Drops what was stored of a unit of `n` bytes, `len` when compressed, 0 if all were the same.
+    pub fn drop<M: Machine>(&self, mm: &Mm<M>, pieces: &Pieces, len: usize, n: u64) {
+        let mut spans = self.spans.lock();
+        pieces.iter().for_each(|at| spans.give(mm, *at));
+        spans.figures.original -= n;
+        spans.figures.compressed -= len as u64;
+        if len == 0 {
+            spans.figures.same -= n / PAGE_SIZE;
+        }
+    }
+}
+
+/// How many objects of a class a span has.
+fn capacity(span: Order, class: usize) -> u32 {
+    (span.bytes() as usize / (class * STEP)) as u32
+}
+
+impl Spans {
+    /// Room for an object of this class.
+    fn take<M: Machine>(&mut self, mm: &Mm<M>, class: usize) -> Option<PhysAddr> {
+        let frames = mm.frames();
+        let span = match self.room[class - 1].first(frames) {
+            Some(span) => span,
+            None => self.add(mm, class)?,
+        };
+        let meta = frames.get(span);
+        let bit = meta.span().used().trailing_ones();
+        let used = meta.span().used() | 1 << bit;
+        meta.span().set_used(used);
+        if used.count_ones() == capacity(meta.order(), class) {
+            self.room[class - 1].remove(frames, span);
+        }
+        Some(PhysAddr(
+            span.start().0 + (bit as usize * class * STEP) as u64,
+        ))
+    }
+    fn add<M: Machine>(&mut self, mm: &Mm<M>, class: usize) -> Option<Pfn> {
+        // More comes back at once, and what is parked cannot without it.
+        let alloc = |order| mm.alloc(order, Kind::Kernel, Reserve::Kernel).ok();
+        let span = SPANS.into_iter().find_map(alloc)?;
+        let meta = mm.frames().get(span);
+        meta.span().set_class(class);
+        meta.span().set_used(0);
+        self.figures.used += meta.order().bytes();
+        self.room[class - 1].push(mm.frames(), span);
+        Some(span)
+    }
+    /// Gives the room of an object back.
+    fn give<M: Machine>(&mut self, mm: &Mm<M>, at: PhysAddr) {
+        let frames: &FrameTable = mm.frames();
+        let span = frames.head(at.frame());
+        let meta = frames.get(span);
+        let (class, used, order) = (meta.span().class(), meta.span().used(), meta.order());
+        let bit = (at.0 - span.start().0) / (class * STEP) as u64;
+        debug_assert!(used & 1 << bit != 0, "{at:?} is not in use");
+        let left = used & !(1 << bit);
+        meta.span().set_used(left);
+        let was_full = used.count_ones() == capacity(order, class);
+        match (was_full, left) {
+            (true, 1..) => self.room[class - 1].push(frames, span),
+            (false, 0) => self.room[class - 1].remove(frames, span),
+            _ => {}
+        }
+        if left == 0 {
+            meta.span().set_class(0);
+            self.figures.used -= order.bytes();
+            mm.free_kernel(span, order);
+        }
+    }
+}

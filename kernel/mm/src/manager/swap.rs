@@ -1,0 +1,271 @@
+//! Which folios are in which slots ([`crate::frame::slots`]).
+//!
+//! ```text
+//!  space A: 16 PTEs -> folio F                16 swap entries -> slots S -> folio F
+//!  space B: 16 PTEs -> folio F    A parks     16 PTEs -------------------> folio F
+//!  references of F: 32           -------->    of F: B's 16, and 1 of S;  of S: A's 16, and 1
+//! ```
+//! A folio has at most one block of slots, and each unit of slots that is in memory lies in one
+//! folio. When nothing but its units has references to a folio, nobody maps it, and nobody can
+//! reach it but through the lock of all slots: then its bytes may be stored ([`super::evict`]).
+//! Slots are freed with their last name. Whoever has entries that name them keeps them, and
+//! thereby what is in them.
+
+use super::Mm;
+use super::store::{Figures, Store};
+use crate::addr::{Order, Pfn, PfnRange};
+use crate::arch::Machine;
+use crate::frame::meta::Slot;
+use crate::frame::slots::{Place, Slots, UNIT};
+use crate::frame::{Block, FrameTable, Kind};
+use crate::mutant::{self, Mutant};
+use crate::own::{Account, Meter, Owner, Part};
+use crate::sync::{Guard, Lock, rank};
+use alloc::boxed::Box;
+
+/// The slots, where their contents are, and the store.
+pub(super) struct Swap {
+    free: Slots,
+    pub resident: Lock<Resident, { rank::SLOTS }>,
+    pub store: Store,
+}
+
+/// The units that are in memory and may be stored: a bit for the first slot of each. The lock
+/// around it is that of all slots.
+pub(super) struct Resident {
+    slots: PfnRange,
+    bits: Box<[u64]>,
+    /// Where the search goes on.
+    hand: Pfn,
+    /// How often something was begun to be stored.
+    pub times: u32,
+}
+
+/// The lock of all slots.
+pub(super) type Lots<'a> = Guard<'a, Resident, { rank::SLOTS }>;
+
+impl Resident {
+    fn at(&mut self, slot: Pfn) -> (&mut u64, u64) {
+        let n = slot - self.slots.start;
+        (&mut self.bits[n as usize / 64], 1 << (n % 64))
+    }
+    pub fn set(&mut self, slot: Pfn, on: bool) {
+        let (word, bit) = self.at(slot);
+        *word = if on { *word | bit } else { *word & !bit };
+    }
+    /// The next one behind the hand, which moves there.
+    pub fn next(&mut self) -> Option<Pfn> {
+        let from = (self.hand - self.slots.start) as usize;
+        let words = self.bits.len();
+        // The rest of the first word, the others, and the first once more.
+        let found = (0..=words).find_map(|i| {
+            let word = (from / 64 + i) % words;
+            let bits = match i {
+                0 => self.bits[word] & (!0 << (from % 64)),
+                _ => self.bits[word],
+            };
+            (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
+        })?;
+        let next = self.slots.start + found as u64;
+        self.hand = match next + 1 {
+            end if end == self.slots.end => self.slots.start,
+            next => next,
+        };
+        Some(next)
+    }
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.bits
+            .iter()
+            .map(|word| u64::from(word.count_ones()))
+            .sum()
+    }
+}
+
+/// A part of a block of slots that is in one place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unit {
+    /// Its first slot.
+    pub first: Pfn,
+    /// log2 of its slots.
+    pub order: Order,
+}
+
+impl Swap {
+    pub(super) fn new(table: &FrameTable, cpus: usize) -> Self {
+        let slots = table.slots();
+        let words = slots.len().div_ceil(64) as usize;
+        let resident = Resident {
+            slots,
+            bits: alloc::vec![0; words].into(),
+            hand: slots.start,
+            times: 0,
+        };
+        Swap {
+            free: Slots::new(table),
+            resident: Lock::new(resident),
+            store: Store::new(if slots.is_empty() { 0 } else { cpus }),
+        }
+    }
+}
+
+impl<M: Machine> Mm<M> {
+    /// The swap slots.
+    pub fn slots(&self) -> &Slots {
+        &self.swap.free
+    }
+    /// The figures of the store.
+    pub fn stored(&self) -> Figures {
+        self.swap.store.figures()
+    }
+
+    pub(super) fn slot(&self, slot: Pfn) -> Slot<'_> {
+        self.frames().get(slot).slot()
+    }
+    pub(crate) fn place(&self, unit: Unit) -> Place {
+        Place::of(self.slot(unit.first).word())
+    }
+    pub(super) fn set_place(&self, unit: Unit, place: Place) {
+        self.slot(unit.first).set_word(place.word());
+    }
+    /// The unit that a slot of this block is in.
+    pub(super) fn unit(&self, slots: &Block, slot: Pfn) -> Unit {
+        let order = slots.order.min(UNIT);
+        let first = slots.head + (slot - slots.head) / order.pages() * order.pages();
+        match order != Order(0) && self.slot(first).is_in_pages() {
+            true => Unit {
+                first: slot,
+                order: Order(0),
+            },
+            false => Unit { first, order },
+        }
+    }
+    /// All units of a block, in order.
+    pub(crate) fn units(&self, slots: Block) -> impl Iterator<Item = Unit> {
+        let mut next = slots.head;
+        core::iter::from_fn(move || {
+            let unit =
+                (next < slots.head + slots.order.pages()).then(|| self.unit(&slots, next))?;
+            next += unit.order.pages();
+            Some(unit)
+        })
+    }
+
+    /// The slots of a private folio that the caller maps, which has them from now on, with names of
+    /// `owner` for a part: it is about to write the entries. Returns the slot of its first page.
+    /// `None`: there are no slots.
+    pub(crate) fn name_slots(&self, folio: &Block, part: Part, owner: &Owner) -> Option<Pfn> {
+        let frames = self.frames();
+        let meta = frames.get(folio.head).anon();
+        let mut lots = self.swap.resident.lock();
+        if let Some(first) = meta.slots().map(|slots| frames.pfn(slots)) {
+            // The folio may be one unit of a larger block.
+            let slots = frames.folio(first);
+            let part = Part {
+                first: part.first + (first - slots.head) as u32,
+                ..part
+            };
+            self.with_account(slots.head, slots.order, |account, book, meter| {
+                account.map(book, owner, part, meter)
+            });
+            return Some(first);
+        }
+        let head = self.swap.free.take(frames, folio.order)?;
+        self.with_account(head, folio.order, |account, book, meter| {
+            account.begin(book, owner, part, meter);
+            account.add(book, &Owner::PLAIN, 1, meter);
+        });
+        let slots = frames.folio(head);
+        let mut units = 0;
+        for unit in self.units(slots) {
+            self.set_place(unit, Place::Here(folio.head + (unit.first - head)));
+            lots.set(unit.first, true);
+            units += 1;
+        }
+        if !mutant::on(Mutant::SlotsHoldNothing) {
+            self.with_account(folio.head, folio.order, |account, book, meter| {
+                account.add(book, &Owner::PLAIN, units, meter)
+            });
+        }
+        meta.set_slots(Some(frames.index(head)));
+        Some(head)
+    }
+
+    /// The frame of the page in a slot that an entry of the caller names, and how many of the `n`
+    /// slots from there on lie side by side in its folio; with references of `owner` for them: it
+    /// is about to write the entries. `None`: the page is not in memory.
+    pub(crate) fn map_slots(&self, slot: Pfn, n: u64, owner: &Owner) -> Option<(Pfn, u64)> {
+        let frames = self.frames();
+        let mut lots = self.swap.resident.lock();
+        let unit = self.unit(&frames.folio(slot), slot);
+        let (Place::Here(at) | Place::Storing(at, _)) = self.place(unit) else {
+            return None;
+        };
+        self.set_place(unit, Place::Here(at));
+        lots.set(unit.first, true);
+        let pfn = at + (slot - unit.first);
+        let folio = frames.folio(pfn);
+        let n = n.min(folio.pages_from(pfn) as u64);
+        let part = Part::ptes((pfn - folio.head) as u32, n as u32);
+        self.with_account(folio.head, folio.order, |account, book, meter| {
+            account.map(book, owner, part, meter)
+        });
+        Some((pfn, n))
+    }
+
+    /// Ends names of `n` slots from `first` on, whose entries are gone.
+    pub(crate) fn unname_slots(&self, first: Pfn, n: u64, owner: &Owner, meter: &mut Meter) {
+        let slots = self.frames().folio(first);
+        let book = self.frames().book(slots.head, slots.order);
+        let part = Part::ptes((first - slots.head) as u32, n as u32);
+        // Never the last: that is the block's own.
+        self.account().unmap(&book, owner, part, meter);
+        self.free_unnamed(&slots);
+    }
+    /// Frees a block of slots if nothing names it any more.
+    pub(super) fn free_unnamed(&self, slots: &Block) {
+        if self.references(slots.head) == 1 {
+            self.free_slots(slots.head);
+        }
+    }
+
+    /// Frees slots that nothing names any more. Several may find that, and one frees them: none can
+    /// be named again without the lock, as only what is named is copied or moved.
+    #[cold]
+    #[inline(never)]
+    fn free_slots(&self, head: Pfn) {
+        let frames = self.frames();
+        let mut lots = self.swap.resident.lock();
+        let slots = frames.folio(head);
+        if slots.kind != Kind::Swap || slots.head != head || self.references(head) != 1 {
+            return;
+        }
+        for unit in self.units(slots) {
+            match self.place(unit) {
+                Place::Here(pfn) | Place::Storing(pfn, _) => {
+                    lots.set(unit.first, false);
+                    self.drop_unit(pfn);
+                }
+                Place::Stored(kept) => self.drop_kept(unit, kept),
+                Place::Loading(_) => unreachable!("who loads {slots:?} has a reference"),
+            }
+        }
+        for unit in (0..slots.order.pages()).step_by(UNIT.pages() as usize) {
+            self.slot(head + unit).set_in_pages(false);
+        }
+        let last = self.sub_plain(head, slots.order);
+        debug_assert!(last, "slots {slots:?} are named while they are freed");
+        self.swap.free.give(frames, head, slots.order);
+    }
+
+    /// Drops the reference of a unit of slots to the folio at `pfn`, which has no slots then.
+    fn drop_unit(&self, pfn: Pfn) {
+        let folio = self.frames().folio(pfn);
+        self.frames().get(folio.head).anon().set_slots(None);
+        match self.sub_plain(folio.head, folio.order) {
+            true => self.free(&[folio.head]),
+            false if folio.order != Order(0) => self.defer_split(folio.head),
+            false => {}
+        }
+    }
+}

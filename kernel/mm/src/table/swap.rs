@@ -1,0 +1,197 @@
+//! Swap entries: what stands in the place of a leaf whose page is in a swap slot
+//! ([`crate::frame::slots`]).
+//!
+//! A swap entry is a leaf of the slot, as if that were a frame, which the hardware takes for
+//! invalid ([`SWAPPED`]). So entries of consecutive pages are a run, and what copies, moves or
+//! drops runs does the same to these; the references that they stand for are the slots'. Where they
+//! differ from the leaves of pages:
+//! - A fault on one maps the folio again, read-only ([`super::Change::take_back`]).
+//! - They have no rights: mprotect leaves them, and the VMA says what the page gets.
+//! - Of what was noted in the leaf they keep that its page is write-protected (userfaultfd), and
+//!   whether it was written (soft-dirty).
+//! - No TLB has them: they go without a flush.
+
+use super::edit::{Edit, Entries};
+use super::marker::{SWAPPED, is_swapped};
+use super::node::{AtLevel, Node};
+use super::run::Run;
+use super::walk::some_leaf_tables;
+use super::{Budget, Change, Leaf, Zap, note};
+use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine};
+use crate::frame::zone::Reserve;
+use crate::frame::{Block, Kind};
+use crate::manager::OutOfMemory;
+use crate::own::{Meter, Part};
+use crate::stat::Event;
+use crate::thp::PMD_ORDER;
+
+/// Those that it keeps.
+const KEPT: Attrs = Attrs::UFFD_WP.union(Attrs::TRACKED);
+
+/// Which pages are parked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// All of them.
+    All,
+    /// Those that were not used lately.
+    Cold,
+}
+
+impl<M: Machine> Edit<'_, '_, M> {
+    /// Parks the private pages of `range` within the budget: swap entries come in the place of
+    /// their leaves. What is pinned for long stays, and so do huge pages, and all else while there
+    /// are no slots. `Which::Cold`: only those that were not used since the last time; of the
+    /// others that is noted. Adds the pages to `parked`; returns where the rest begins, if any. Out
+    /// of memory for a table: the rest stays.
+    pub fn park_some(
+        &mut self,
+        range: VirtRange,
+        budget: &mut Budget,
+        which: Which,
+        parked: &mut u64,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        some_leaf_tables(self.root(), range, budget, &mut |mut leaves, budget| {
+            budget.take_leaves(&leaves);
+            let start = leaves.part.start;
+            match leaves.ptes() {
+                None if which == Which::Cold && leaves.node.was_used(leaves.index()) => {
+                    return Ok(());
+                }
+                None => self.split_leaf(start, Reserve::Urgent)?,
+                // To be copied, which what is used does not justify.
+                Some(table) if leaves.shared => {
+                    let used = |used, index| table.was_used(index) | used;
+                    if which == Which::Cold && table.indices(leaves.part).fold(false, used) {
+                        return Ok(());
+                    }
+                    self.unshare(start, Reserve::Urgent)?;
+                }
+                Some(_) => {}
+            }
+            let Some(table) = self.root().pte_table(start) else {
+                return Ok(());
+            };
+            leaves.node = table.node();
+            let table = leaves.node.ptes();
+            *parked += self.entries(table).park(leaves.part, which);
+            Ok(())
+        })
+    }
+}
+
+impl<M: Machine, L: AtLevel> Node<'_, M, L> {
+    /// Whether a leaf was used since this was asked last.
+    fn was_used(self, index: usize) -> bool {
+        self.modify(index, |attrs| attrs - Attrs::ACCESSED)
+    }
+}
+
+impl<M: Machine> Entries<'_, '_, M> {
+    /// [`Edit::park_some`] of the pages in `part`; returns how many were parked.
+    fn park(&mut self, part: VirtRange, which: Which) -> u64 {
+        self.unfold_ends(part);
+        let (table, mm, owner) = (self.table, self.table.mm, self.gather.owner());
+        let mut parked = 0;
+        let used = |run: &Run| {
+            let entries = run.index..run.index + run.n;
+            entries.fold(false, |used, index| table.was_used(index) | used)
+        };
+        for (va, run) in table.runs(part) {
+            let folio = Block {
+                head: run.head,
+                kind: run.kind,
+                order: mm.frames().get(run.head).order(),
+            };
+            if !self.parks(&folio, &run) || which == Which::Cold && used(&run) {
+                continue;
+            }
+            let first = run.pfn - run.head;
+            let part = Part::ptes(first as u32, run.n as u32);
+            // Before the entries, which name them.
+            let Some(slots) = mm.name_slots(&folio, part, owner) else {
+                break;
+            };
+            let attrs = SWAPPED | run.attrs & KEPT;
+            note::note_swapped(table);
+            table.write_run(run.index, run.n, slots + first, attrs);
+            mm.count(Event::EntryWrites, run.n as u64);
+            // Afterwards: until the flush CPUs may write to the pages.
+            self.gather.removed(va, run.removed());
+            parked += run.n as u64;
+        }
+        parked
+    }
+
+    /// Takes out the swap entries in `range`, unless private pages stay.
+    #[inline]
+    pub(super) fn drop_swapped(&mut self, range: VirtRange, zap: &mut Zap) {
+        if note::may_be_swapped(self.table) && !zap.keep_anon {
+            self.drop_swapped_runs(range, zap);
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn drop_swapped_runs(&mut self, range: VirtRange, zap: &mut Zap) {
+        let (table, owner, mut meter) = (self.table, self.gather.owner(), Meter::default());
+        for (_, run) in table.runs(range).filter(|(_, run)| run.kind == Kind::Swap) {
+            let pages = run.n as u64;
+            table.clear_run(run.index, run.n);
+            table.lost(run.n as u32);
+            table.mm.unname_slots(run.pfn, pages, owner, &mut meter);
+            zap.anon += pages;
+            zap.swapped += pages;
+            zap.budget.take(1);
+        }
+        table.mm.metered(meter);
+    }
+
+    /// Whether the pages of a run may be parked.
+    fn parks(&self, folio: &Block, run: &Run) -> bool {
+        let mm = self.table.mm;
+        folio.kind == Kind::Anon
+            && folio.order <= PMD_ORDER
+            && !mm.frames().get(folio.head).is_hugetlb()
+            && !mm.any_long_term(run.pfn, run.n as u64)
+    }
+}
+
+impl<M: Machine> Change<'_, '_, '_, M> {
+    /// Maps the pages around the one of this swap entry again, whose entries in this table and in
+    /// `area` name slots of the same block, as far as they are in memory; by `attrs`, with what the
+    /// entries kept. Returns how many, and whether this one is among them.
+    pub fn take_back(mut self, leaf: &Leaf, attrs: Attrs, area: VirtRange) -> (u64, bool) {
+        debug_assert!(self.cursor.node.level == Level::Pte && is_swapped(leaf.attrs));
+        let mm = self.cursor.mm();
+        let slots = mm.frames().folio(leaf.pfn);
+        let range = self.cursor.folio_range(leaf, &slots, area);
+        let (mut entries, mut pages, mut found) = (self.entries(), 0, false);
+        let mut meter = Meter::default();
+        let (table, owner) = (entries.table, entries.gather.owner());
+        for (va, run) in table.runs(range) {
+            if run.head != slots.head {
+                continue;
+            }
+            let (mut i, n) = (0, run.n as u64);
+            while i < n {
+                let Some((pfn, more)) = mm.map_slots(run.pfn + i, n - i, owner) else {
+                    i += 1;
+                    continue;
+                };
+                let (index, va) = (run.index + i as usize, va + i * PAGE_SIZE);
+                table.clear_run(index, more as usize);
+                table.install(va, more as usize, pfn, attrs | run.attrs & KEPT);
+                mm.unname_slots(run.pfn + i, more, owner, &mut meter);
+                mm.count(Event::EntryWrites, 2 * more);
+                found |= (va..va + more * PAGE_SIZE).contains(&leaf.va);
+                pages += more;
+                i += more;
+            }
+        }
+        mm.metered(meter);
+        if slots.order != Order(0) && pages != 0 {
+            entries.fold_range(range);
+        }
+        (pages, found)
+    }
+}

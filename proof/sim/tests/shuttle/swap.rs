@@ -1,0 +1,140 @@
+//! Pages that go to the store and come back, beside those who use them.
+
+use crate::common::page;
+use crate::scene::{machine, scene, share_tables, threads, together, write};
+use arch_sim::{Process, World};
+use mm::Advice;
+use mm::addr::PAGE_SIZE;
+use mm::arch::PteFormat;
+use std::sync::Mutex;
+
+const HERE: u64 = 5;
+const NEAR: u64 = 9;
+const PAGES: u64 = 16;
+const ALL: u64 = PAGES * PAGE_SIZE;
+
+fn page_out<F: PteFormat>(p: &Process<F>) {
+    p.advise(page(0), ALL, Advice::PageOut).unwrap();
+}
+
+/// Stores again what is still parked, and looks at everything.
+fn settle<F: PteFormat>(w: &World<F>, spaces: &[&Process<F>]) {
+    for p in spaces {
+        page_out(p);
+        w.forget_accesses(p);
+    }
+    let spaces: Vec<_> = spaces.iter().map(|p| &***p).collect();
+    w.check(&spaces, &[]);
+}
+
+/// What is written while the page is parked, compressed or away is there afterwards.
+pub fn a_write_beside_page_out<F: PteFormat>() {
+    scene::<F>((512, &[4]), PAGES, |w, p| {
+        write(w, p, &[HERE, NEAR], 1);
+        together(w, 3, |cpu| match cpu {
+            0 => page_out(p),
+            _ => {
+                let at = page(HERE) + cpu as u64;
+                for value in 2..4 {
+                    w.store(cpu, p, at, value).unwrap();
+                    assert_eq!(w.load(cpu, p, at), Ok(value));
+                    assert_eq!(w.load(cpu, p, page(NEAR)), Ok(1));
+                }
+            }
+        });
+        settle(w, &[p]);
+        assert_eq!(w.load(0, p, page(HERE)), Ok(1));
+        for cpu in 1..3 {
+            assert_eq!(w.load(0, p, page(HERE) + cpu), Ok(3));
+        }
+    });
+}
+
+/// A page is used and parked again while its former contents are compressed.
+pub fn a_page_is_parked_again<F: PteFormat>() {
+    scene::<F>((512, &[]), PAGES, |w, p| {
+        write(w, p, &[HERE], 1);
+        together(w, 3, |cpu| {
+            for value in 2..5 {
+                w.store(cpu, p, page(HERE) + cpu as u64, value).unwrap();
+                page_out(p);
+            }
+        });
+        settle(w, &[p]);
+        for cpu in 0..3 {
+            assert_eq!(w.load(0, p, page(HERE) + cpu), Ok(4));
+        }
+    });
+}
+
+/// CPUs wait for a page that another one brings back, and its slot is freed meanwhile.
+pub fn a_slot_is_freed_beside_a_load<F: PteFormat>() {
+    scene::<F>((512, &[]), PAGES, |w, p| {
+        write(w, p, &[HERE], 1);
+        page_out(p);
+        together(w, 3, |cpu| {
+            for _ in 0..4 {
+                if cpu == 0 {
+                    page_out(p);
+                    p.dont_need(page(0), ALL).unwrap();
+                    w.store(cpu, p, page(HERE), 1).unwrap();
+                }
+                let byte = w.load(cpu, p, page(HERE)).unwrap();
+                assert!([0, 1].contains(&byte), "{byte}");
+            }
+        });
+        w.forget_accesses(p);
+    });
+}
+
+/// A child has what its parent had, wherever it was.
+pub fn a_fork_beside_page_out<F: PteFormat>() {
+    scene::<F>((512, &[4]), PAGES, |w, p| {
+        write(w, p, &[HERE], 1);
+        let child = Mutex::new(None);
+        together(w, 2, |cpu| match cpu {
+            0 => page_out(p),
+            _ => *child.lock().unwrap() = Some(w.adopt(p.fork().unwrap())),
+        });
+        let child = child.into_inner().unwrap().unwrap();
+        settle(w, &[p, &child]);
+        w.store(0, p, page(HERE), 2).unwrap();
+        assert_eq!(w.load(2, &child, page(HERE)), Ok(1));
+        settle(w, &[p, &child]);
+    });
+}
+
+/// Both sharers of a table with swap entries end at once.
+pub fn the_last_sharers_leave<F: PteFormat>() {
+    let w = machine::<F>(512, 8, &[]);
+    share_tables(&w);
+    let before = w.mm.counts();
+    let p = threads(&w, 512);
+    write(&w, &p, &[HERE, NEAR], 1);
+    page_out(&p);
+    let child = w.adopt(p.fork().unwrap());
+    let both = Mutex::new(vec![p, child]);
+    together(&w, 2, |_| {
+        let one = both.lock().unwrap().pop();
+        drop(one);
+    });
+    w.check(&[], &[]);
+    assert_eq!(w.mm.slots().free(), w.mm.slots().total());
+    assert_eq!(before, w.mm.counts(), "frames are left");
+}
+
+/// What a pipe has of the process stays where it is.
+pub fn a_pin_beside_page_out<F: PteFormat>() {
+    scene::<F>((512, &[]), PAGES, |w, p| {
+        write(w, p, &[HERE], 1);
+        let pinned = Mutex::new(None);
+        together(w, 2, |cpu| match cpu {
+            0 => page_out(p),
+            _ => *pinned.lock().unwrap() = Some(p.pin(page(HERE)).unwrap()),
+        });
+        settle(w, &[p]);
+        let mut byte = [0];
+        pinned.lock().unwrap().as_ref().unwrap().read(0, &mut byte);
+        assert_eq!((byte, w.load(0, p, page(HERE))), ([1], Ok(1)));
+    });
+}

@@ -1,0 +1,354 @@
+//! Private memory in swap slots: what MADV_PAGEOUT parks and a fault takes back, with each verb in
+//! between.
+
+mod common;
+
+use arch_sim::{Options, Process, World};
+use common::*;
+use mm::addr::PAGE_SIZE;
+use mm::arch::PteFormat;
+use mm::fault::Resolution;
+use mm::vma::Prot;
+use mm::{Advice, RemapFlags};
+
+const PAGES: u64 = 40;
+const ALL: u64 = PAGES * PAGE_SIZE;
+/// Single pages, and folios that are folded where the format has the contiguous bit.
+const SIZES: [&[u8]; 3] = [&[], &[2], &[4]];
+
+/// A process whose page `n` has byte `n`.
+fn written<F: PteFormat>(w: &World<F>, orders: &[u8]) -> Process<F> {
+    sizes(w, orders);
+    let p = w.process();
+    map(&p, AT, PAGES, RW);
+    (0..PAGES).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
+    p
+}
+
+fn park<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
+    p.advise(page(first), pages * PAGE_SIZE, Advice::PageOut)
+        .unwrap();
+}
+
+/// Its swapped pages.
+fn swapped<F: PteFormat>(p: &Process<F>) -> u64 {
+    p.usage().rss.swapped
+}
+
+fn reads<F: PteFormat>(w: &World<F>, p: &Process<F>, pages: core::ops::Range<u64>) {
+    for n in pages {
+        assert_eq!(w.load(1, p, page(n)), Ok(n as u8), "page {n}");
+    }
+}
+
+fn copied<F: PteFormat>(w: &World<F>) -> u64 {
+    w.mm.event("cow_copied").expect("a counter")
+}
+
+fn what_is_parked_comes_back<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        let p = written(w, orders);
+        let folios = p.smaps(AT).unwrap().folios;
+        let before = w.mm.counts().anon;
+        park(&p, 0, PAGES);
+        w.check(&[&p], &[]);
+        assert_eq!((swapped(&p), p.usage().rss.total()), (PAGES, 0));
+        assert_eq!(w.mm.slots().total() - w.mm.slots().free(), PAGES);
+        assert_eq!(w.mm.counts().anon, before - PAGES, "all are stored");
+        assert_eq!(w.mm.stored().original, ALL);
+        let smaps = p.smaps(AT).unwrap();
+        assert_eq!((smaps.swap, smaps.swap_pss, smaps.rss), (ALL, ALL, 0));
+        reads(w, &p, 0..PAGES);
+        w.check(&[&p], &[]);
+        assert_eq!(
+            (swapped(&p), w.mm.slots().total()),
+            (0, w.mm.slots().free())
+        );
+        assert_eq!(
+            p.smaps(AT).unwrap().folios,
+            folios,
+            "whole and folded again"
+        );
+        // It is the space's alone.
+        let before = copied(w);
+        (0..PAGES).for_each(|n| w.store(1, &p, page(n), n as u8).unwrap());
+        assert_eq!(copied(w), before);
+        w.check(&[&p], &[]);
+    }
+}
+
+/// A fault takes back what it finds of the folio in its area. While another one has parked pages of
+/// it, a write copies: the account says who names slots, and not which.
+fn what_other_areas_have_parked_stays<F: PteFormat>(w: &World<F>) {
+    let p = written(w, &[4]);
+    park(&p, 0, PAGES);
+    p.protect(page(4), 4 * PAGE_SIZE, Prot::READ).unwrap();
+    let before = copied(w);
+    w.store(0, &p, page(0), 0).unwrap();
+    assert_eq!((swapped(&p), copied(w)), (PAGES - 4, before + 1));
+    w.check(&[&p], &[]);
+    reads(w, &p, 0..PAGES);
+    assert_eq!(swapped(&p), 0);
+    let before = copied(w);
+    w.store(0, &p, page(8), 8).unwrap();
+    assert_eq!(copied(w), before);
+    w.check(&[&p], &[]);
+}
+
+fn a_child_and_its_parent_park_the_same_folio<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        for parked_before in [false, true] {
+            let parent = written(w, orders);
+            if parked_before {
+                park(&parent, 0, PAGES);
+            }
+            let child = w.adopt(parent.fork().unwrap());
+            let both = [&*parent, &*child];
+            w.check(&both, &[]);
+            park(&parent, 0, PAGES);
+            w.check(&both, &[]);
+            park(&child, 0, PAGES / 2);
+            w.check(&both, &[]);
+            reads(w, &child, 0..PAGES);
+            w.check(&both, &[]);
+            let before = copied(w);
+            w.store(0, &child, page(1), 77).unwrap();
+            assert!(copied(w) > before, "the parent has it in its slot");
+            reads(w, &parent, 0..PAGES);
+            w.check(&both, &[]);
+            assert_eq!(w.load(0, &child, page(1)), Ok(77));
+            park(&child, 0, PAGES);
+            drop(parent);
+            w.check(&[&child], &[]);
+            assert_eq!(w.load(0, &child, page(1)), Ok(77));
+            reads(w, &child, 2..PAGES);
+            w.check(&[&child], &[]);
+        }
+    }
+}
+
+fn verbs_take_swap_entries_for_what_they_are<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        let p = written(w, orders);
+        park(&p, 0, PAGES);
+        // Dropped: zeros.
+        p.advise(page(1), PAGE_SIZE, Advice::DontNeed).unwrap();
+        assert_eq!(w.load(0, &p, page(1)), Ok(0));
+        assert_eq!(swapped(&p), PAGES - 1);
+        // Unmapped in part.
+        p.unmap(page(20), 3 * PAGE_SIZE).unwrap();
+        assert_eq!(w.load(0, &p, page(21)), Err(Resolution::NotMapped));
+        // Moved.
+        let to = page(1000);
+        let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
+        let len = 4 * PAGE_SIZE;
+        let place = p.remap(page(8), len, len, flags, to, &mut Default::default());
+        assert_eq!(place.unwrap(), to);
+        w.check(&[&p], &[]);
+        // No access, and access again.
+        p.protect(page(30), 2 * PAGE_SIZE, Prot::empty()).unwrap();
+        assert_eq!(w.load(0, &p, page(30)), Err(Resolution::Denied));
+        p.protect(page(30), 2 * PAGE_SIZE, RW).unwrap();
+        let mut resident = [9; PAGES as usize];
+        p.mincore(AT, &mut resident[..8]).unwrap();
+        assert_eq!(resident[..8], [0, 1, 0, 0, 0, 0, 0, 0]);
+        w.check(&[&p], &[]);
+        reads(w, &p, 2..8);
+        reads(w, &p, 12..20);
+        reads(w, &p, 23..PAGES);
+        for n in 0..4 {
+            assert_eq!(w.load(1, &p, to + n * PAGE_SIZE), Ok((8 + n) as u8));
+        }
+        w.check(&[&p], &[]);
+        // Locked: brought back. Page 1 is the page of zeros.
+        park(&p, 0, 8);
+        p.mlock(page(2), 6 * PAGE_SIZE, true, false).unwrap();
+        assert_eq!(swapped(&p), 1);
+        p.mlock(page(2), 6 * PAGE_SIZE, false, false).unwrap();
+        w.check(&[&p], &[]);
+        park(&p, 2, 6);
+        // With what is parked.
+        drop(p);
+        w.check(&[], &[]);
+        assert_eq!(w.mm.slots().free(), w.mm.slots().total());
+    }
+}
+
+/// Without slots MADV_PAGEOUT clears the accessed bit; with a few it parks a part.
+fn slots_may_run_out<F: PteFormat>() {
+    for (slots, parked) in [(0, 0), (12, 12), (16, 16)] {
+        let w = World::<F>::new(Options {
+            slots,
+            ..Options::default()
+        });
+        let p = written(&w, &[2]);
+        park(&p, 0, PAGES);
+        if slots == 0 {
+            w.forget_accesses(&p);
+        }
+        assert_eq!(swapped(&p), parked);
+        w.check(&[&p], &[]);
+        reads(&w, &p, 0..PAGES);
+        w.check(&[&p], &[]);
+    }
+}
+
+/// CPUs that prefetch make pages look used.
+fn reclaim<F: PteFormat>(w: &World<F>, pages: u64) {
+    let stored: u64 = (0..8).map(|_| w.mm.reclaim(pages)).sum();
+    assert_eq!(stored, pages);
+}
+
+/// The first look finds that pages were used, the second one parks them.
+fn what_is_cold_is_reclaimed<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        let p = written(w, orders);
+        let used = w.process();
+        map(&used, AT, 8, RW);
+        used.mlock(AT, 8 * PAGE_SIZE, true, false).unwrap();
+        reclaim(w, PAGES);
+        w.forget_accesses(&p);
+        w.check(&[&p, &used], &[]);
+        assert_eq!(
+            (swapped(&p), swapped(&used)),
+            (PAGES, 0),
+            "locked pages stay"
+        );
+        reads(w, &p, 0..PAGES);
+        w.check(&[&p, &used], &[]);
+        // A child shares the tables: each has its own after it.
+        let child = w.adopt(p.fork().unwrap());
+        reclaim(w, PAGES);
+        w.forget_accesses(&p);
+        w.forget_accesses(&child);
+        w.check(&[&p, &used, &child], &[]);
+        reads(w, &child, 0..PAGES);
+        reads(w, &p, 0..PAGES);
+        w.check(&[&p, &used, &child], &[]);
+    }
+}
+
+/// It stays where it is, and is not tried again until it was used.
+fn what_does_not_compress_stays<F: PteFormat>(w: &World<F>) {
+    const NOISY: u64 = 4;
+    let p = w.process();
+    map(&p, AT, NOISY, RW);
+    let mut seed = 1u64;
+    let mut noise = || {
+        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (seed >> 56) as u8
+    };
+    let bytes: Vec<u8> = (0..NOISY * PAGE_SIZE).map(|_| noise()).collect();
+    let write = |at: usize| w.store(0, &p, AT + at as u64, bytes[at]).unwrap();
+    (0..bytes.len()).for_each(write);
+    park(&p, 0, NOISY);
+    assert_eq!((swapped(&p), w.mm.stored().original), (NOISY, 0));
+    w.check(&[&p], &[]);
+    assert_eq!(w.mm.store_pages(NOISY), 0);
+    for (at, byte) in bytes.iter().enumerate() {
+        assert_eq!(w.load(1, &p, AT + at as u64), Ok(*byte));
+    }
+    w.check(&[&p], &[]);
+}
+
+on_both! {
+    what_is_parked_comes_back
+    what_other_areas_have_parked_stays
+    a_child_and_its_parent_park_the_same_folio
+    verbs_take_swap_entries_for_what_they_are
+    what_does_not_compress_stays
+    what_is_cold_is_reclaimed
+}
+
+/// A folio of several units comes back whole, or, when there is no memory for that, in parts: in
+/// units, and where memory is in pieces in pages.
+fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
+    let w = World::<F>::new(Options {
+        frames: 2048,
+        ..Options::default()
+    });
+    sizes(&w, &[9]);
+    let (p, pages) = (w.process(), 512);
+    let at = |n: u64| AT + n * PAGE_SIZE;
+    map(&p, AT, pages, RW);
+    let fill = || (0..pages).for_each(|n| w.store(0, &p, at(n), n as u8).unwrap());
+    let check = |n: u64| assert_eq!(w.load(1, &p, at(n)), Ok(n as u8), "page {n}");
+    fill();
+    assert_eq!(p.smaps(AT).unwrap().anon_huge, pages * PAGE_SIZE);
+    park(&p, 0, pages);
+    w.check(&[&p], &[]);
+    assert_eq!(
+        (swapped(&p), w.mm.stored().original),
+        (pages, pages * PAGE_SIZE)
+    );
+    check(5);
+    assert_eq!(swapped(&p), 0, "whole");
+    (0..pages).for_each(check);
+    w.check(&[&p], &[]);
+    park(&p, 0, pages);
+    // Another process takes all memory, and gives back every second page.
+    sizes(&w, &[]);
+    let other = w.process();
+    map(&other, AT, 2048, RW);
+    let taken = (0..2048).take_while(|n| w.store(0, &other, at(*n), 1).is_ok());
+    let taken = taken.count() as u64;
+    other.unmap(AT, 64 * PAGE_SIZE).unwrap();
+    check(0);
+    assert_eq!(swapped(&p), pages - 16, "a unit");
+    w.check(&[&p, &other], &[]);
+    (0..64).for_each(|n| {
+        let _ = w.store(0, &other, at(taken + n), 1);
+    });
+    (64..taken / 2).for_each(|n| other.unmap(at(2 * n), PAGE_SIZE).unwrap());
+    (16..pages).for_each(check);
+    w.check(&[&p, &other], &[]);
+    park(&p, 0, pages);
+    w.check(&[&p, &other], &[]);
+    drop(other);
+    (0..pages).for_each(check);
+    w.check(&[&p], &[]);
+    drop(p);
+    w.check(&[], &[]);
+    assert_eq!(w.mm.slots().free(), w.mm.slots().total());
+    assert_eq!(w.mm.stored(), Default::default());
+}
+
+/// A process writes to more pages than there are frames.
+fn more_than_memory<F: PteFormat>() {
+    let w = World::<F>::new(Options {
+        frames: 4096,
+        slots: 8192,
+        ..Options::default()
+    });
+    for orders in SIZES {
+        sizes(&w, orders);
+        let (p, pages) = (w.process(), 6000);
+        map(&p, AT, pages, RW);
+        let with_room = |access: &dyn Fn() -> Result<(), Resolution>| {
+            while access() == Err(Resolution::NoMem) {
+                assert_ne!(w.mm.reclaim(16), 0, "no memory, and none comes back");
+            }
+        };
+        for n in 0..pages {
+            with_room(&|| w.store(0, &p, page(n), n as u8));
+        }
+        w.forget_accesses(&p);
+        w.check(&[&p], &[]);
+        for n in (0..pages).rev() {
+            with_room(&|| w.load(1, &p, page(n)).map(|byte| assert_eq!(byte, n as u8)));
+        }
+        w.forget_accesses(&p);
+        w.check(&[&p], &[]);
+    }
+}
+
+/// On machines of their own.
+mod own {
+    use super::common::on_both_formats;
+    use super::*;
+    on_both_formats! {
+        more_than_memory
+        slots_may_run_out
+        what_cannot_be_whole_comes_in_parts
+    }
+}

@@ -1,0 +1,107 @@
+//! A program larger than memory, where what was not used lately is swapped (`zram=` on the kernel's
+//! command line): what it finds is what it wrote, and nothing is killed.
+use super::Outcome;
+use userland::counters::figure;
+use userland::random::Random;
+use userland::sys::Result;
+use userland::sys::mem::{ANON, PAGE, RW, copy, copy_to, madvise, mmap, munmap};
+use userland::sys::proc::{self, Fork, Status};
+
+/// Processes that have it at a time.
+const READERS: u64 = 3;
+/// Pages that each of them reads at random, and writes to every eighth.
+const READS: u64 = 3_000;
+
+/// The bytes of page `n` once the process of this number has written to it, or of the one before
+/// all: three fifths compress well, the rest does not.
+fn bytes_of(n: u64, writer: u64) -> Vec<u8> {
+    let mut random = Random::new(n << 8 | writer);
+    let words = (0..PAGE as u64 / 8).map(|i| match i < 300 {
+        true => i / 32 + random.below(2),
+        false => random.bits(),
+    });
+    words.flat_map(u64::to_ne_bytes).collect()
+}
+
+fn is(at: usize, bytes: &[u8]) -> bool {
+    let mut found = vec![0_u8; PAGE];
+    copy(at, found.as_mut_ptr() as usize, PAGE);
+    found == bytes
+}
+
+/// Pages that are not as they were written: of those that a process reads at random; of all for the
+/// one with the highest number.
+fn wrong(at: usize, pages: u64, process: u64) -> u64 {
+    let mut random = Random::new(process);
+    let mut wrote = vec![0; pages as usize];
+    let reads = (0..READS).map(|i| {
+        let n = random.below(pages);
+        let place = at + n as usize * PAGE;
+        let wrong = !is(place, &bytes_of(n, wrote[n as usize]));
+        if i % 8 == 0 {
+            wrote[n as usize] = process;
+            copy_to(place, &bytes_of(n, process));
+        }
+        u64::from(wrong)
+    });
+    let at_random: u64 = reads.sum();
+    if process != READERS {
+        return at_random;
+    }
+    let in_order = (0..pages).filter(|n| {
+        let place = at + *n as usize * PAGE;
+        !is(place, &bytes_of(*n, wrote[*n as usize]))
+    });
+    at_random + in_order.count() as u64
+}
+
+/// Fills five quarters of memory in folios of one size; then several processes use it.
+fn fill(advice: i32) -> Result<u64> {
+    let kb = figure("/proc/meminfo", "MemTotal").unwrap_or(0);
+    let pages = kb / 4 / 4 * 5;
+    let len = pages as usize * PAGE;
+    let at = mmap(0, len, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
+    madvise(at, len, advice)?;
+    for n in 0..pages {
+        copy_to(at + n as usize * PAGE, &bytes_of(n, 0));
+    }
+    let mut readers = Vec::new();
+    for process in 1..READERS {
+        match proc::fork()? {
+            Fork::Child => proc::exit_now(i32::from(wrong(at, pages, process) != 0)),
+            Fork::Parent(pid) => readers.push(pid),
+        }
+    }
+    let mut failed = wrong(at, pages, READERS);
+    for pid in readers {
+        failed += u64::from(proc::wait_for(pid)? != Status::Exited(0));
+    }
+    munmap(at, len)?;
+    Ok(failed)
+}
+
+/// The program, with single pages and with huge ones.
+pub fn than_memory(_: &[String]) -> Outcome {
+    let event = |name| figure("/proc/vmstat", name).unwrap_or(0);
+    let killed = event("oom_kill");
+    let mut said = String::new();
+    for (what, advice) in [
+        ("single pages", libc::MADV_NOHUGEPAGE),
+        ("huge pages", libc::MADV_HUGEPAGE),
+    ] {
+        let before = event("pswpout");
+        match fill(advice) {
+            Ok(0) => {}
+            Ok(n) => return Err(format!("{what}: {n} pages or processes are wrong")),
+            Err(why) => return Err(format!("{what}: {why:?}")),
+        }
+        match event("pswpout") - before {
+            0 => return Err(format!("{what}: none was swapped")),
+            n => said += &format!("{what}: {n} swapped; "),
+        }
+    }
+    match event("oom_kill") - killed {
+        0 => Ok(said),
+        n => Err(format!("{said}{n} processes were killed")),
+    }
+}

@@ -224,7 +224,7 @@ fn errors_are_the_manuals<F: PteFormat>(w: &World<F>) {
     );
     assert_eq!(s.map(anon(Place::Hint(AT), 1 << 40, RW)), Err(Error::NoMem));
     assert_eq!(
-        s.map(anon(Place::Hint(AT), 1025, RW)),
+        s.map(anon(Place::Hint(AT), 1025 + w.mm.slots().total(), RW)),
         Err(Error::NoMem),
         "more than all memory"
     );

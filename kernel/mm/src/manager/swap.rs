@@ -13,14 +13,14 @@
 
 use super::Mm;
 use super::store::{Figures, Store};
-use crate::addr::{Order, Pfn, PfnRange};
+use crate::addr::{Order, Pfn, PfnRange, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::meta::Slot;
 use crate::frame::slots::{Place, Slots, UNIT};
 use crate::frame::{Block, FrameTable, Kind};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part};
-use crate::sync::{Guard, Lock, rank};
+use crate::sync::{AtomicU64, Guard, Lock, Ordering, rank};
 use alloc::boxed::Box;
 
 /// The slots, where their contents are, and the store.
@@ -28,6 +28,8 @@ pub(super) struct Swap {
     free: Slots,
     pub resident: Lock<Resident, { rank::SLOTS }>,
     pub store: Store,
+    /// The address where aging goes on, in each space.
+    aged_to: AtomicU64,
 }
 
 /// The units that are in memory and may be stored: a bit for the first slot of each. The lock
@@ -105,6 +107,7 @@ impl Swap {
             free: Slots::new(table),
             resident: Lock::new(resident),
             store: Store::new(if slots.is_empty() { 0 } else { cpus }),
+            aged_to: AtomicU64::new(0),
         }
     }
 }
@@ -113,6 +116,15 @@ impl<M: Machine> Mm<M> {
     /// The swap slots.
     pub fn slots(&self) -> &Slots {
         &self.swap.free
+    }
+    /// The address where aging goes on. One for all spaces: what several of them have is parked in
+    /// all of them, and is alone then, sooner than by one for each.
+    pub(crate) fn aged_to(&self) -> VirtAddr {
+        VirtAddr(self.swap.aged_to.load(Ordering::Relaxed))
+    }
+    /// Moves it.
+    pub(crate) fn set_aged_to(&self, to: VirtAddr) {
+        self.swap.aged_to.store(to.0, Ordering::Relaxed);
     }
     /// The figures of the store.
     pub fn stored(&self) -> Figures {

@@ -1,11 +1,11 @@
 //! Pages that go to the store and come back, beside those who use them.
 
-use crate::common::page;
-use crate::scene::{machine, scene, share_tables, threads, together, write};
+use crate::common::{AT, RW, map, page};
+use crate::scene::{machine, scene, share_tables, together, write};
 use arch_sim::{Process, World};
-use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
+use mm::{Advice, Handle};
 use std::sync::Mutex;
 
 const HERE: u64 = 5;
@@ -104,15 +104,17 @@ pub fn a_fork_beside_page_out<F: PteFormat>() {
     });
 }
 
-/// Both sharers of a table with swap entries end at once.
+/// Both sharers of a table with swap entries end at once. Without a [`Process`], which ends on all
+/// CPUs one after the other.
 pub fn the_last_sharers_leave<F: PteFormat>() {
     let w = machine::<F>(512, 8, &[]);
     share_tables(&w);
     let before = w.mm.counts();
-    let p = threads(&w, 512);
-    write(&w, &p, &[HERE, NEAR], 1);
-    page_out(&p);
-    let child = w.adopt(p.fork().unwrap());
+    let p = Handle::new(&w.mm).unwrap();
+    map(&p, AT, 512, RW);
+    w.store(0, &p, page(HERE), 1).unwrap();
+    p.advise(page(0), ALL, Advice::PageOut).unwrap();
+    let child = p.fork().unwrap();
     let both = Mutex::new(vec![p, child]);
     together(&w, 2, |_| {
         let one = both.lock().unwrap().pop();

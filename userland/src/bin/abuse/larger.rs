@@ -1,16 +1,22 @@
 //! A program larger than memory, where what was not used lately is swapped (`zram=` on the kernel's
 //! command line): what it finds is what it wrote, and nothing is killed.
 use super::Outcome;
+use userland::controls::Controls;
 use userland::counters::figure;
 use userland::random::Random;
-use userland::sys::Result;
-use userland::sys::mem::{ANON, PAGE, RW, copy, copy_to, madvise, mmap, munmap};
+use userland::sys::mem::{
+    ANON, PAGE, RW, copy, copy_to, load, madvise, mmap, munmap, shared_page, store,
+};
 use userland::sys::proc::{self, Fork, Status};
+use userland::sys::{Result, file};
 
 /// Processes that have it at a time.
 const READERS: u64 = 3;
 /// Pages that each of them reads at random, and writes to every eighth.
 const READS: u64 = 3_000;
+/// What is put out, and comes back.
+const PART: usize = 16 << 20;
+const HUGE: usize = 2 << 20;
 
 /// The bytes of page `n` once the process of this number has written to it, or of the one before
 /// all: three fifths compress well, the rest does not.
@@ -65,6 +71,7 @@ fn fill(advice: i32) -> Result<u64> {
     for n in 0..pages {
         copy_to(at + n as usize * PAGE, &bytes_of(n, 0));
     }
+    println!("{pages} pages are filled");
     let mut readers = Vec::new();
     for process in 1..READERS {
         match proc::fork()? {
@@ -80,11 +87,69 @@ fn fill(advice: i32) -> Result<u64> {
     Ok(failed)
 }
 
-/// The program, with single pages and with huge ones.
+/// Faults of a read of each page.
+fn faults(at: usize) -> Result<u64> {
+    let count = || proc::rusage(libc::RUSAGE_SELF).map(|used| used.minor_faults);
+    let before = count()?;
+    (at..at + PART).step_by(PAGE).for_each(|page| {
+        load(page);
+    });
+    Ok(count()? - before)
+}
+
+/// Both a process and its child put the folios that they share out; then one after the other reads
+/// them. Returns the faults of each.
+fn put_out_and_read() -> Result<[u64; 2]> {
+    let at = mmap(0, PART + HUGE, RW, ANON, -1, 0)?.next_multiple_of(HUGE);
+    for n in 0..PART / PAGE {
+        copy_to(at + n * PAGE, &bytes_of(n as u64, 0));
+    }
+    let found = shared_page()?;
+    let (is_out, go) = (file::pipe(0)?, file::pipe(0)?);
+    let put_out = || madvise(at, PART, libc::MADV_PAGEOUT);
+    let child = || -> Result<()> {
+        put_out()?;
+        file::write(is_out.1, b"1")?;
+        file::read(go.0, &mut [0])?;
+        store(found, faults(at)?);
+        Ok(())
+    };
+    let pid = match proc::fork()? {
+        Fork::Child => proc::exit_now(i32::from(child().is_err())),
+        Fork::Parent(pid) => pid,
+    };
+    put_out()?;
+    file::read(is_out.0, &mut [0])?;
+    let own = faults(at)?;
+    file::write(go.1, b"1")?;
+    proc::wait_for(pid)?;
+    munmap(at, PART)?;
+    Ok([own, load(found)])
+}
+
+/// Large folios come back as they went: one fault for each.
+fn folios(kb: usize) -> std::result::Result<(), String> {
+    let controls = Controls::take();
+    match controls.only(kb) {
+        Ok(true) => {}
+        other => return Err(format!("folios of {kb} kB: {other:?}")),
+    }
+    let each = (PART / 1024 / kb) as u64;
+    match put_out_and_read() {
+        Ok(faults) if faults == [each; 2] => Ok(()),
+        other => Err(format!(
+            "{each} folios of {kb} kB came back by {other:?} faults"
+        )),
+    }
+}
+
+/// What comes back by how many faults, while memory is in one piece; then the program that is
+/// larger, with single pages and with huge ones.
 pub fn than_memory(_: &[String]) -> Outcome {
+    folios(2048)?;
+    folios(64)?;
     let event = |name| figure("/proc/vmstat", name).unwrap_or(0);
     let killed = event("oom_kill");
-    let mut said = String::new();
     for (what, advice) in [
         ("single pages", libc::MADV_NOHUGEPAGE),
         ("huge pages", libc::MADV_HUGEPAGE),
@@ -97,11 +162,11 @@ pub fn than_memory(_: &[String]) -> Outcome {
         }
         match event("pswpout") - before {
             0 => return Err(format!("{what}: none was swapped")),
-            n => said += &format!("{what}: {n} swapped; "),
+            n => println!("{what}: {n} swapped"),
         }
     }
     match event("oom_kill") - killed {
-        0 => Ok(said),
-        n => Err(format!("{said}{n} processes were killed")),
+        0 => Ok("all is as it was written".to_owned()),
+        n => Err(format!("{n} processes were killed")),
     }
 }

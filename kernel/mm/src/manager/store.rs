@@ -4,7 +4,7 @@
 //! [`STEP`] bytes, lie in *spans* of four frames, or of one when memory is in pieces:
 //! ```text
 //!  a unit of 64 kB, compressed to 21,000 bytes:  4096 | 4096 | 4096 | 4096 | 4096 | 520
-//!                                                  class 16, 4 to a span           class 3, 21 to a span
+//!      the first five in class 16, 4 to a span; the last in class 3, 21 to a span
 //! ```
 //! So at most a step of each unit is lost, and the rest of a span.
 

@@ -25,6 +25,7 @@ use crate::manager::OutOfMemory;
 use crate::own::{Meter, Part};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
+use core::ops::Range;
 
 /// Those that it keeps.
 const KEPT: Attrs = Attrs::UFFD_WP.union(Attrs::TRACKED);
@@ -51,7 +52,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         which: Which,
         parked: &mut u64,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        some_leaf_tables(self.root(), range, budget, &mut |mut leaves, budget| {
+        some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
             budget.take_leaves(&leaves);
             let start = leaves.part.start;
             match leaves.ptes() {
@@ -61,8 +62,8 @@ impl<M: Machine> Edit<'_, '_, M> {
                 None => self.split_leaf(start, Reserve::Urgent)?,
                 // To be copied, which what is used does not justify.
                 Some(table) if leaves.shared => {
-                    let used = |used, index| table.was_used(index) | used;
-                    if which == Which::Cold && table.indices(leaves.part).fold(false, used) {
+                    let indices = table.indices(leaves.part);
+                    if which == Which::Cold && table.were_used(indices) {
                         return Ok(());
                     }
                     self.unshare(start, Reserve::Urgent)?;
@@ -72,8 +73,6 @@ impl<M: Machine> Edit<'_, '_, M> {
             let Some(table) = self.root().pte_table(start) else {
                 return Ok(());
             };
-            leaves.node = table.node();
-            let table = leaves.node.ptes();
             *parked += self.entries(table).park(leaves.part, which);
             Ok(())
         })
@@ -85,6 +84,10 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     fn was_used(self, index: usize) -> bool {
         self.modify(index, |attrs| attrs - Attrs::ACCESSED)
     }
+    /// Whether one of these was; all are asked.
+    fn were_used(self, indices: Range<usize>) -> bool {
+        indices.fold(false, |used, index| self.was_used(index) | used)
+    }
 }
 
 impl<M: Machine> Entries<'_, '_, M> {
@@ -93,10 +96,7 @@ impl<M: Machine> Entries<'_, '_, M> {
         self.unfold_ends(part);
         let (table, mm, owner) = (self.table, self.table.mm, self.gather.owner());
         let mut parked = 0;
-        let used = |run: &Run| {
-            let entries = run.index..run.index + run.n;
-            entries.fold(false, |used, index| table.was_used(index) | used)
-        };
+        let used = |run: &Run| table.were_used(run.index..run.index + run.n);
         for (va, run) in table.runs(part) {
             let folio = Block {
                 head: run.head,

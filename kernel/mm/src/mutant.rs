@@ -114,6 +114,8 @@ mutants! {
     ForgetSwapped,
     /// A folio is stored that others than its slots have.
     StoreInUse,
+    /// Slots that are cut to pages forget what names them.
+    CutForgetsNames,
     /// Fork shares tables with guards.
     ShareGuards,
     /// An area forgets, when it joins another, that there are guards.

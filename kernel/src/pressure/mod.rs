@@ -23,7 +23,7 @@ use crate::base::machine::{Space, mm};
 use crate::base::ranks;
 use crate::process::signal::{self, SIGKILL, SigInfo};
 use crate::process::task::{self, Process, Task, TaskState, Work};
-use crate::sched::{Reserves, kernel_lock};
+use crate::sched::{Reserves, Thread, kernel_lock};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::frame::zone::Zone;
@@ -68,10 +68,18 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
 /// How often room is made for a refill before it is put off.
 const ATTEMPTS: u32 = 4;
 
-/// Refills the reserves of user memory and of the heap after a system call that has used them. May
-/// sleep, so no lock may be held.
+/// Refills the reserves of user memory and of the heap after a system call that has used them, and
+/// has pages stored when free memory is below its low marks. May sleep, so no lock may be held.
 pub fn refill(task: &Arc<Task>) {
     task.sched.clear_work(Work::MAKE_ROOM);
+    if mm().allocator().is_tight() {
+        worker::wake();
+    }
+    if task.is_kernels() {
+        // The thread of reclaim would wait for itself.
+        heap::reserve::refill();
+        return;
+    }
     for attempt in 0..ATTEMPTS {
         let whole = heap::reserve::refill();
         let short = attempt < 2 && mm().allocator().zones().iter().all(Zone::is_short);

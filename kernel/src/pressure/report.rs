@@ -38,6 +38,18 @@ pub fn shortage(task: &Arc<Task>, total: u64) {
         c.page_tables,
         c.free
     );
+    let slots = mm().slots();
+    if slots.total() != 0 {
+        let stored = mm().stored();
+        let pages = |bytes: u64| bytes.div_ceil(PAGE_SIZE);
+        log::warn!(
+            "swap slots:{} free:{} stored:{} pages in {}",
+            slots.total(),
+            slots.free(),
+            pages(stored.original),
+            pages(stored.used)
+        );
+    }
     mm().allocator().zones().iter().for_each(zone);
     processes();
 }

@@ -2,8 +2,10 @@
 //! mapped any more (deferred splits), pages of droppable memory, and the pages on the lists of all
 //! CPUs.
 //!
-//! It does so without the kernel lock, in steps. Who lacks memory asks, and sleeps until a round
-//! that began afterwards is over; one round is for all who have asked before it.
+//! It does so without the kernel lock, in steps. Who lacks memory asks, and sleeps until some was
+//! stored, or until a round that began afterwards is over; one round is for all who have asked
+//! before it. A round for nobody begins when free memory is below its low marks, and stores cold
+//! pages until it is above the high ones.
 
 use crate::base::kstack;
 use crate::base::machine::mm;
@@ -12,7 +14,7 @@ use crate::process::task;
 use crate::sched::kernel_lock;
 use crate::sched::wait::WaitQueue;
 use core::sync::atomic::{
-    AtomicU64,
+    AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -22,8 +24,13 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 static SERVED: AtomicU64 = AtomicU64::new(0);
 /// Pages that were stored so far.
 static FREED: AtomicU64 = AtomicU64::new(0);
-/// How many pages a round stores.
+/// How many pages a round stores at most, and after how many of them those who wait try again.
 const BATCH: u64 = 1024;
+const STEP: u64 = 32;
+/// Free memory is below its low marks: a round for nobody is to begin.
+static IS_TIGHT: AtomicBool = AtomicBool::new(false);
+/// The last such round found no cold page. There is none until a round stores something.
+static ALL_HOT: AtomicBool = AtomicBool::new(false);
 static REQUESTS: WaitQueue = WaitQueue::new();
 static ENDS: WaitQueue = WaitQueue::new();
 
@@ -32,13 +39,23 @@ pub fn start() {
     task::spawn_kernel_thread(b"reclaim", run).expect("there is memory at boot");
 }
 
+/// Has cold pages stored, for who does not wait for them.
+pub fn wake() {
+    if !ALL_HOT.load(Relaxed) && !IS_TIGHT.swap(true, Release) {
+        REQUESTS.wake_all();
+    }
+}
+
 /// Has memory reclaimed that is not used, or not lately. Sleeps: no lock may be held but the kernel
 /// lock. Returns how many pages were stored meanwhile; `None`: the thread is to end.
 pub fn reclaim() -> Option<u64> {
     let before = FREED.load(Relaxed);
     let number = ASKED.fetch_add(1, Release) + 1;
     REQUESTS.wake_all();
-    let is_served = || (SERVED.load(Acquire) >= number).then_some(());
+    let is_served = || {
+        let enough = FREED.load(Acquire) - before >= STEP;
+        (enough || SERVED.load(Acquire) >= number).then_some(())
+    };
     ENDS.wait_killable(is_served).ok()?;
     Some(FREED.load(Relaxed) - before)
 }
@@ -48,14 +65,25 @@ fn run() -> ! {
     loop {
         let next = || {
             let asked = ASKED.load(Acquire);
-            (asked != SERVED.load(Relaxed)).then_some(asked)
+            let is_tight = IS_TIGHT.load(Acquire);
+            (is_tight || asked != SERVED.load(Relaxed)).then_some(asked)
         };
         // No signal reaches the thread.
-        if let Ok(Some(asked)) = REQUESTS.wait(None, next) {
-            round();
-            SERVED.store(asked, Release);
-            ENDS.wake_all();
+        let Ok(Some(asked)) = REQUESTS.wait(None, next) else {
+            continue;
+        };
+        match asked == SERVED.load(Relaxed) {
+            true => {
+                let stored = store(|want| mm().reclaim_cold(want));
+                ALL_HOT.store(stored == 0, Relaxed);
+            }
+            false => {
+                round();
+                SERVED.store(asked, Release);
+                ENDS.wake_all();
+            }
         }
+        IS_TIGHT.store(false, Release);
     }
 }
 
@@ -65,8 +93,24 @@ fn round() {
         space.split_deferred();
         space.drop_droppable();
     });
-    FREED.fetch_add(mm().reclaim(BATCH), Relaxed);
+    if store(|want| mm().reclaim(want)) != 0 {
+        ALL_HOT.store(false, Relaxed);
+    }
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
     kernel_lock::with(requests::barrier);
+}
+
+/// Stores pages by `f` until memory is not tight, there are no more, or it is a batch of them.
+fn store(f: impl Fn(u64) -> u64) -> u64 {
+    let mut all = 0;
+    loop {
+        let stored = f(STEP);
+        all += stored;
+        FREED.fetch_add(stored, Release);
+        if stored == 0 || all >= BATCH || !mm().allocator().is_tight() {
+            return all;
+        }
+        ENDS.wake_all();
+    }
 }

@@ -1,6 +1,6 @@
 //! The machine of the memory manager: the hardware, and preemption points of the scheduler.
 
-use super::{Threads, breathe, kernel_lock};
+use super::{Thread, Threads, Work, breathe, current, kernel_lock};
 use crate::arch::tlb::Hardware;
 use crate::base::above::Above;
 use crate::base::machine::Hw;
@@ -49,6 +49,11 @@ impl Machine for Hw {
     }
     fn wake(&self) {
         ENDED_CHANGES.wake_all();
+    }
+    fn memory_is_tight(&self) {
+        if let Some(task) = current() {
+            task.entity().add_work(Work::MAKE_ROOM);
+        }
     }
     fn space_ends(&self, space: &dyn Any) {
         if let Some(space) = space.downcast_ref() {

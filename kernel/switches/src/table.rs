@@ -113,6 +113,12 @@ switches! {
     /// all of the folio.
     Reuse("reuse") = "page" | "around", default "around", set at RunTime, pairs Words;
 
+    /// What comes back from the store when a page is asked for: that page, stored by itself; as
+    /// much of its folio as there is memory for; or the same until memory is short, and then what
+    /// is used of it. See docs/pressure.md.
+    SwapIn("swapin") = "page" | "whole" | "adaptive", default "adaptive",
+    set at RunTime, pairs Words;
+
     /// How many address spaces have ids of their own in the account; those beyond share one. See
     /// docs/ownership.md#ids.
     Ids("ids") = "1" | "32766", default "32766", set at Boot, pairs Words;

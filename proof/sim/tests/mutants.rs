@@ -11,7 +11,7 @@ use mm::fault::{Access, Resolution};
 use mm::hugetlb::DEFAULT;
 use mm::mutant::{self, Mutant};
 use mm::object::Object;
-use mm::switch::{ForkBy, Switch};
+use mm::switch::{ForkBy, SwapIn, Switch};
 use mm::thp::controls::{ShmemSize, SizeEnabled};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{Advice, MapRequest, Offline, Place, Registration};
@@ -605,6 +605,12 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
         Mutant::StoreInUse => vec![blocks("has references and was stored", |w, p| {
             let _child = w.adopt(p.fork().unwrap());
             p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();
+        })],
+        Mutant::CutForgetsNames => vec![blocks("does not say what was found", |w, p| {
+            w.mm.switches().set(Switch::SwapIn, SwapIn::Page as u32);
+            p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();
+            w.load(0, p, page(5)).unwrap();
+            w.check(&[p], &[]);
         })],
         Mutant::ForgetSwapped => vec![shared("RSS of a space", |w, p| {
             p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();

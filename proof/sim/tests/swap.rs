@@ -8,6 +8,7 @@ use common::*;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
+use mm::switch::{SwapIn, Switch};
 use mm::vma::Prot;
 use mm::{Advice, RemapFlags};
 
@@ -228,6 +229,34 @@ fn what_is_cold_is_reclaimed<F: PteFormat>(w: &World<F>) {
     }
 }
 
+/// A folio comes back for one of its pages, and no other is used: from then on each page is stored
+/// by itself, and has a slot of its own.
+fn what_is_sparse_comes_by_the_page<F: PteFormat>(w: &World<F>) {
+    let p = written(w, &[4]);
+    park(&p, 0, PAGES);
+    let stored = || w.mm.stored().original / PAGE_SIZE;
+    let slots = || w.mm.slots().total() - w.mm.slots().free();
+    // As where memory is short: only this page is mapped, of a unit that is brought back.
+    w.mm.switches().set(Switch::SwapIn, SwapIn::Page as u32);
+    reads(w, &p, 5..6);
+    w.mm.switches().set(Switch::SwapIn, SwapIn::Adaptive as u32);
+    w.check(&[&p], &[]);
+    assert_eq!((swapped(&p), stored()), (PAGES - 1, PAGES - 16));
+    // The page is found used; the rest of its folio goes.
+    assert_eq!(w.mm.reclaim(15), 15);
+    w.forget_accesses(&p);
+    w.check(&[&p], &[]);
+    assert_eq!((swapped(&p), stored()), (PAGES - 1, PAGES - 1));
+    assert_eq!(slots(), PAGES - 1, "the page's own is free");
+    reads(w, &p, 7..8);
+    assert_eq!((swapped(&p), stored()), (PAGES - 2, PAGES - 2));
+    w.check(&[&p], &[]);
+    // It is no part of a folio any more, which others would have, too.
+    let before = copied(w);
+    (0..PAGES).for_each(|n| w.store(1, &p, page(n), n as u8).unwrap());
+    assert_eq!((copied(w), slots()), (before, 0));
+}
+
 /// It stays where it is, and is not tried again until it was used.
 fn what_does_not_compress_stays<F: PteFormat>(w: &World<F>) {
     const NOISY: u64 = 4;
@@ -258,6 +287,7 @@ on_both! {
     verbs_take_swap_entries_for_what_they_are
     what_does_not_compress_stays
     what_is_cold_is_reclaimed
+    what_is_sparse_comes_by_the_page
 }
 
 /// A folio of several units comes back whole, or, when there is no memory for that, in parts: in
@@ -294,7 +324,11 @@ fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
     let taken = taken.count() as u64;
     other.unmap(AT, 64 * PAGE_SIZE).unwrap();
     check(0);
-    assert_eq!(swapped(&p), pages - 16, "a unit");
+    assert_eq!(
+        (swapped(&p), w.mm.stored().original),
+        (pages - 1, (pages - 16) * PAGE_SIZE),
+        "a page of a unit"
+    );
     w.check(&[&p, &other], &[]);
     (0..64).for_each(|n| {
         let _ = w.store(0, &other, at(taken + n), 1);

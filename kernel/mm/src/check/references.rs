@@ -56,8 +56,11 @@ impl<M: Machine> Tally<'_, M> {
         pins
     }
 
-    /// Number of long-term pins of a private page; only the pinner maps it.
+    /// Number of long-term pins of a private page; only the pinner maps it. A slot has none.
     fn long_term(&self, page: Pfn) -> u64 {
+        if self.mm.frames().slots().contains(page) {
+            return 0;
+        }
         let Some(LongTerm { pinner, pins }) = self.mm.long_term(page) else {
             return 0;
         };

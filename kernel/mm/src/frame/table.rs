@@ -145,13 +145,13 @@ impl FrameTable {
         let head = self.get(pfn);
         let kind = head.kind();
         assert!(
-            kind.in_use() && head.order() == from && to <= from,
+            (kind.in_use() || kind == Kind::Swap) && head.order() == from && to <= from,
             "{pfn:?} ({head:?}) cannot be split from order {} to {}",
             from.0,
             to.0
         );
         // The parts may have a narrower account: nothing of the wide one stays behind.
-        if kind == Kind::Anon {
+        if matches!(kind, Kind::Anon | Kind::Swap) {
             head.anon_page().words().hi().store(0, Ordering::Relaxed);
         }
         let parts = 1 << (from.0 - to.0);

@@ -12,7 +12,7 @@
 //! each gives its frames back before the next is compressed.
 
 use super::store::{Bench, Packed, Pieces};
-use super::swap::{Lots, Unit};
+use super::swap::{Lots, Resident, Unit};
 use super::{Mm, OutOfMemory};
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, Vpn};
 use crate::arch::{Machine, PhysMem};
@@ -23,6 +23,7 @@ use crate::frame::{Block, Kind};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part};
 use crate::stat::Event;
+use crate::switch::SwapIn;
 use crate::thp::Stat;
 
 impl<M: Machine> Mm<M> {
@@ -49,6 +50,10 @@ impl<M: Machine> Mm<M> {
     /// next [`LOOKED_AT`], or as many as are `left`.
     fn begin_to_store(&self, left: &mut u64) -> Option<Storing> {
         let mut lots = self.swap.resident.lock();
+        let largest = match self.switches.swap_in() {
+            SwapIn::Page => Order(0),
+            SwapIn::Adaptive | SwapIn::Whole => UNIT,
+        };
         for _ in 0..LOOKED_AT.min(*left) {
             *left -= 1;
             let Some(slot) = lots.next() else {
@@ -65,9 +70,11 @@ impl<M: Machine> Mm<M> {
             if self.references(folio.head) != alone && !mutant::on(Mutant::StoreInUse) {
                 continue;
             }
-            if folio.order > unit.order {
-                self.cut_to_units(&folio, &slots);
+            if folio.order > largest {
+                let first = Pfn(unit.first.0 - (pfn - folio.head));
+                self.cut(&folio, &slots, first, largest, &mut lots);
             }
+            let unit = self.unit(&slots, slot);
             lots.times = (lots.times + 1) % TIMES;
             let place = Place::Storing(pfn, lots.times);
             self.set_place(unit, place);
@@ -79,16 +86,48 @@ impl<M: Machine> Mm<M> {
         None
     }
 
-    /// Makes folios of the units of one that its slots alone have.
-    fn cut_to_units(&self, folio: &Block, slots: &Block) {
+    /// Makes single pages of a unit that is in memory and whose folio the caller alone maps, the
+    /// pages of `mapped` by a bit for each: what is not used of it can be stored then. Returns
+    /// its first slot. `None`: others have the folio, too, or it is in no slots.
+    pub(crate) fn cut_sparse(&self, folio: &Block, mapped: u32, owner: &Owner) -> Option<Pfn> {
+        let frames = self.frames();
+        let mut lots = self.swap.resident.lock();
+        let first = frames.get(folio.head).anon().slots()?;
+        let slots = frames.folio(frames.pfn(first));
+        let unit = self.unit(&slots, frames.pfn(first));
+        let known = 1 + u64::from(mapped.count_ones());
+        if unit.order != folio.order || self.references(folio.head) != known {
+            return None;
+        }
+        self.cut(folio, &slots, unit.first, Order(0), &mut lots);
+        for page in (0..u64::from(u32::BITS)).filter(|page| mapped >> page & 1 != 0) {
+            self.with_account(folio.head + page, Order(0), |account, book, meter| {
+                account.map(book, owner, Part::ptes(0, 1), meter)
+            });
+        }
+        Some(unit.first)
+    }
+
+    /// Makes folios of at most order `to`, and their units, of a folio that only its slots from
+    /// `first` on have. Of mapped pages the caller enters the mappings anew.
+    fn cut(&self, folio: &Block, slots: &Block, first: Pfn, to: Order, lots: &mut Resident) {
         let (frames, Block { head, order, .. }) = (self.frames(), *folio);
         self.large_folio_ends(head, order);
         self.account().forget_pages(&frames.book(head, order));
         self.count_folios(order, Stat::Split, 1);
-        frames.split(head, order, UNIT);
-        for unit in self.units(*slots) {
-            self.begin_in_slots(head + (unit.first - slots.head), unit);
-            self.count_folios(UNIT, Stat::NrAnon, 1);
+        frames.split(head, order, to);
+        if to == Order(0) {
+            let units = (0..order.pages()).step_by(UNIT.pages() as usize);
+            units.for_each(|n| self.slot(first + n).set_in_pages(true));
+        }
+        for unit in self.units_at(*slots, first, order.pages()) {
+            let pfn = head + (unit.first - first);
+            self.begin_in_slots(pfn, unit);
+            self.set_place(unit, Place::Here(pfn));
+            lots.set(unit.first, true);
+            if unit.order != Order(0) {
+                self.count_folios(unit.order, Stat::NrAnon, 1);
+            }
         }
     }
     /// Makes a folio, which only the caller can reach, that of a unit.
@@ -210,10 +249,8 @@ impl<M: Machine> Mm<M> {
     fn begin_to_load(&self, slots: &Block, slot: Pfn, lots: Lots<'_>) -> Result<Load, OutOfMemory> {
         let unit = self.unit(slots, slot);
         let stored = |unit| matches!(self.place(unit), Place::Stored(_));
-        // The whole folio while there is memory for it; else what is asked for.
-        let room = self.counts().free > slots.order.pages() + self.high_marks();
-        let whole = room
-            && slots.order > unit.order
+        let whole = slots.order > unit.order
+            && self.comes_whole(slots.order.pages())
             && self
                 .units(*slots)
                 .all(|unit| unit.order == UNIT && stored(unit));
@@ -239,11 +276,6 @@ impl<M: Machine> Mm<M> {
         drop(lots);
         Ok(Load { slots: *slots, to })
     }
-    /// The frames that are to be free when memory is not tight.
-    fn high_marks(&self) -> u64 {
-        let zones = self.allocator.zones().iter();
-        zones.map(|zone| zone.marks().high).sum()
-    }
     /// As many pages as a unit has.
     fn single_pages(&self, unit: Unit) -> Result<[Pfn; UNIT.pages() as usize], OutOfMemory> {
         let mut pages = [Pfn(0); UNIT.pages() as usize];
@@ -263,9 +295,7 @@ impl<M: Machine> Mm<M> {
     }
     fn units_in<'a>(&'a self, slots: &Block, to: &Frames) -> impl Iterator<Item = Unit> + 'a {
         let (Frames::Block(unit, _) | Frames::Pages(unit, _)) = *to;
-        let end = unit.first + unit.order.pages();
-        self.units(*slots)
-            .filter(move |part| unit.first <= part.first && part.first < end)
+        self.units_at(*slots, unit.first, unit.order.pages())
     }
 
     /// Fills the frames.

@@ -52,6 +52,9 @@ impl<M: Machine> Mm<M> {
     fn alloc_slowly(&self, order: Order, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
         let request = self.request(order, kind, reserve);
         let alloc = || self.allocator.alloc_slowly(request);
+        if self.allocator.is_tight() && self.slots().total() != 0 {
+            self.machine.memory_is_tight();
+        }
         alloc()
             .or_else(|| (self.free_idle_zeros() > 0).then(alloc).flatten())
             .or_else(|| self.stalled(request))

@@ -20,6 +20,7 @@ use crate::frame::slots::{Place, Slots, UNIT};
 use crate::frame::{Block, FrameTable, Kind};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part};
+use crate::switch::SwapIn;
 use crate::sync::{AtomicU64, Guard, Lock, Ordering, rank};
 use alloc::boxed::Box;
 
@@ -154,13 +155,27 @@ impl<M: Machine> Mm<M> {
     }
     /// All units of a block, in order.
     pub(crate) fn units(&self, slots: Block) -> impl Iterator<Item = Unit> {
-        let mut next = slots.head;
+        self.units_at(slots, slots.head, slots.order.pages())
+    }
+    /// Those of `n` of its slots, the first of which begins one.
+    pub(super) fn units_at(&self, slots: Block, first: Pfn, n: u64) -> impl Iterator<Item = Unit> {
+        let mut next = first;
         core::iter::from_fn(move || {
-            let unit =
-                (next < slots.head + slots.order.pages()).then(|| self.unit(&slots, next))?;
+            let unit = (next < first + n).then(|| self.unit(&slots, next))?;
             next += unit.order.pages();
             Some(unit)
         })
+    }
+
+    /// Whether `pages` come back at once where one of them is asked for: while an eighth of memory
+    /// is free besides, unless the switch says what to do.
+    pub(crate) fn comes_whole(&self, pages: u64) -> bool {
+        let counts = self.counts();
+        match self.switches.swap_in() {
+            SwapIn::Page => false,
+            SwapIn::Adaptive => counts.free > pages + counts.total / 8,
+            SwapIn::Whole => true,
+        }
     }
 
     /// The slots of a private folio that the caller maps, which has them from now on, with names of
@@ -225,6 +240,54 @@ impl<M: Machine> Mm<M> {
         Some((pfn, n))
     }
 
+    /// Makes blocks of their units of a block of slots, so that each is free when nothing names it.
+    /// The caller has all names of it: of the slots that `named` is true for. Nothing is done if
+    /// there are others, or if what is in it is on its way.
+    pub(crate) fn cut_slots(&self, head: Pfn, named: &dyn Fn(Pfn) -> bool, owner: &Owner) {
+        let frames = self.frames();
+        let mut lots = self.swap.resident.lock();
+        let slots = frames.folio(head);
+        if slots.kind != Kind::Swap {
+            return;
+        }
+        let to = match slots.order > UNIT {
+            true => UNIT,
+            false => self.unit(&slots, head).order,
+        };
+        let book = frames.book(head, slots.order);
+        if to == slots.order || !self.account().exclusive_but(&book, owner, 1) {
+            return;
+        }
+        let names = |first: Pfn, order: Order| {
+            let slots = (0..order.pages()).map(move |n| first + n);
+            slots.filter(|slot| named(*slot))
+        };
+        let known = 1 + names(head, slots.order).count() as u64;
+        let of_one_folio = self.units(slots).any(|unit| match self.place(unit) {
+            Place::Here(pfn) | Place::Storing(pfn, _) => frames.folio(pfn).order > to,
+            Place::Stored(_) | Place::Loading(_) => false,
+        });
+        if of_one_folio || self.references(head) != known {
+            return;
+        }
+        self.account().forget_pages(&book);
+        frames.split(head, slots.order, to);
+        for part in (0..slots.order.pages()).step_by(to.pages() as usize) {
+            let part = head + part;
+            self.with_account(part, to, |account, book, meter| {
+                account.begin(book, &Owner::PLAIN, Part::nothing(1), meter);
+                let all = names(part, to).filter(|_| !mutant::on(Mutant::CutForgetsNames));
+                for slot in all {
+                    let page = Part::ptes((slot - part) as u32, 1);
+                    account.map(book, owner, page, meter);
+                }
+            });
+            if names(part, to).next().is_none() {
+                self.free_block(&frames.folio(part), &mut lots);
+            }
+        }
+    }
+
     /// Ends names of `n` slots from `first` on, whose entries are gone.
     pub(crate) fn unname_slots(&self, first: Pfn, n: u64, owner: &Owner, meter: &mut Meter) {
         let slots = self.frames().folio(first);
@@ -249,10 +312,13 @@ impl<M: Machine> Mm<M> {
         let frames = self.frames();
         let mut lots = self.swap.resident.lock();
         let slots = frames.folio(head);
-        if slots.kind != Kind::Swap || slots.head != head || self.references(head) != 1 {
-            return;
+        if slots.kind == Kind::Swap && slots.head == head && self.references(head) == 1 {
+            self.free_block(&slots, &mut lots);
         }
-        for unit in self.units(slots) {
+    }
+    fn free_block(&self, slots: &Block, lots: &mut Resident) {
+        let (frames, Block { head, order, .. }) = (self.frames(), *slots);
+        for unit in self.units(*slots) {
             match self.place(unit) {
                 Place::Here(pfn) | Place::Storing(pfn, _) => {
                     lots.set(unit.first, false);
@@ -262,12 +328,12 @@ impl<M: Machine> Mm<M> {
                 Place::Loading(_) => unreachable!("who loads {slots:?} has a reference"),
             }
         }
-        for unit in (0..slots.order.pages()).step_by(UNIT.pages() as usize) {
+        for unit in (0..order.pages()).step_by(UNIT.pages() as usize) {
             self.slot(head + unit).set_in_pages(false);
         }
-        let last = self.sub_plain(head, slots.order);
+        let last = self.sub_plain(head, order);
         debug_assert!(last, "slots {slots:?} are named while they are freed");
-        self.swap.free.give(frames, head, slots.order);
+        self.swap.free.give(frames, head, order);
     }
 
     /// Drops the reference of a unit of slots to the folio at `pfn`, which has no slots then.

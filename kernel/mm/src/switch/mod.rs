@@ -21,6 +21,17 @@ pub enum ForkBy {
     Share,
 }
 
+/// [`Switch::SwapIn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SwapIn {
+    /// Each page by itself.
+    Page,
+    /// As much of a folio as there is memory for.
+    Whole,
+    /// The same while memory is not short; then what is used.
+    Adaptive,
+}
+
 /// The switches of one memory manager.
 pub struct Switches {
     numbers: [AtomicU32; switches::COUNT],
@@ -106,6 +117,14 @@ impl Switches {
             0 => ForkBy::Pte,
             1 => ForkBy::Batch,
             _ => ForkBy::Share,
+        }
+    }
+    /// [`Switch::SwapIn`].
+    pub fn swap_in(&self) -> SwapIn {
+        match self.get(Switch::SwapIn) {
+            0 => SwapIn::Page,
+            1 => SwapIn::Whole,
+            _ => SwapIn::Adaptive,
         }
     }
     /// Whether fork does anything one by one: entries, references or mappings.

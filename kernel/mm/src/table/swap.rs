@@ -13,12 +13,13 @@
 
 use super::edit::{Edit, Entries};
 use super::marker::{SWAPPED, is_swapped};
-use super::node::{AtLevel, Node};
+use super::node::{AtLevel, Node, PteTable};
 use super::run::Run;
 use super::walk::some_leaf_tables;
 use super::{Budget, Change, Leaf, Zap, note};
-use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
+use crate::frame::slots::UNIT;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
@@ -79,6 +80,21 @@ impl<M: Machine> Edit<'_, '_, M> {
     }
 }
 
+impl<M: Machine> PteTable<'_, M> {
+    /// Whether the two entries before this one, or those behind it, map pages: it is reached by one
+    /// who goes through memory.
+    fn is_beside_mapped(self, index: usize) -> bool {
+        let maps = |index: Option<usize>| {
+            let entry = index.filter(|index| *index < TABLE_ENTRIES);
+            let entry = entry.and_then(|index| self.present(index));
+            entry.is_some_and(|entry| !entry.attrs.contains(Attrs::GLOBAL))
+        };
+        let before = |n| maps(index.checked_sub(n));
+        let behind = |n| maps(index.checked_add(n));
+        before(1) && before(2) || behind(1) && behind(2)
+    }
+}
+
 impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     /// Whether a leaf was used since this was asked last.
     fn was_used(self, index: usize) -> bool {
@@ -103,7 +119,11 @@ impl<M: Machine> Entries<'_, '_, M> {
                 kind: run.kind,
                 order: mm.frames().get(run.head).order(),
             };
-            if !self.parks(&folio, &run) || which == Which::Cold && used(&run) {
+            if !self.parks(&folio, &run) {
+                continue;
+            }
+            if which == Which::Cold && used(&run) {
+                self.cut_if_sparse(&folio, &run);
                 continue;
             }
             let first = run.pfn - run.head;
@@ -121,6 +141,43 @@ impl<M: Machine> Entries<'_, '_, M> {
             parked += run.n as u64;
         }
         parked
+    }
+
+    /// Makes single pages of a folio that came back, and of which at most a quarter was used since:
+    /// the rest goes to the store again, and comes back by the page.
+    fn cut_if_sparse(&self, folio: &Block, run: &Run) {
+        let before = (run.pfn - folio.head) as usize;
+        if folio.order == Order(0) || folio.order > UNIT || run.index < before {
+            return;
+        }
+        let first = run.index - before;
+        let pages = folio.order.pages() as usize;
+        let mapped = (first..TABLE_ENTRIES.min(first + pages))
+            .filter(|index| {
+                let entry = self.table.present(*index);
+                entry.is_some_and(|entry| entry.pfn == folio.head + (*index - first) as u64)
+            })
+            .fold(0u32, |mapped, index| mapped | 1 << (index - first));
+        if mapped.count_ones() as usize <= pages / 4 {
+            let owner = self.gather.owner();
+            let slot = self.table.mm.cut_sparse(folio, mapped, owner);
+            slot.into_iter()
+                .for_each(|slot| self.cut_slots(first, slot));
+        }
+    }
+
+    /// Cuts the block of slots that entries around this index name, if no others do and more of
+    /// them are left ([`crate::manager::Mm::cut_slots`]).
+    fn cut_slots(&self, index: usize, slot: Pfn) {
+        let (table, mm) = (self.table, self.table.mm);
+        let named = |slot_there: Pfn| {
+            let there = index as u64 + slot_there.0;
+            let there = there.checked_sub(slot.0).map(|there| there as usize);
+            let entry = there.filter(|there| *there < TABLE_ENTRIES);
+            let entry = entry.and_then(|there| table.present(there));
+            entry.is_some_and(|entry| entry.pfn == slot_there && is_swapped(entry.attrs))
+        };
+        mm.cut_slots(mm.frames().head(slot), &named, self.gather.owner());
     }
 
     /// Takes out the swap entries in `range`, unless private pages stay.
@@ -157,17 +214,22 @@ impl<M: Machine> Entries<'_, '_, M> {
 }
 
 impl<M: Machine> Change<'_, '_, '_, M> {
-    /// Maps the pages around the one of this swap entry again, whose entries in this table and in
-    /// `area` name slots of the same block, as far as they are in memory; by `attrs`, with what the
-    /// entries kept. Returns how many, and whether this one is among them.
+    /// Maps the page of this swap entry again, if it is in memory; and where memory is not short,
+    /// or the pages beside it are mapped, too, those around it whose entries in this table and in
+    /// `area` name slots of the same block; by `attrs`, with what the entries kept. Returns how
+    /// many, and whether this one is among them.
     pub fn take_back(mut self, leaf: &Leaf, attrs: Attrs, area: VirtRange) -> (u64, bool) {
         debug_assert!(self.cursor.node.level == Level::Pte && is_swapped(leaf.attrs));
         let mm = self.cursor.mm();
         let slots = mm.frames().folio(leaf.pfn);
-        let range = self.cursor.folio_range(leaf, &slots, area);
+        let whole = self.cursor.folio_range(leaf, &slots, area);
         let (mut entries, mut pages, mut found) = (self.entries(), 0, false);
         let mut meter = Meter::default();
         let (table, owner) = (entries.table, entries.gather.owner());
+        let range = match mm.comes_whole(0) || table.is_beside_mapped(Level::Pte.index(leaf.va)) {
+            true => whole,
+            false => VirtRange::new(leaf.va, leaf.va + PAGE_SIZE),
+        };
         for (va, run) in table.runs(range) {
             if run.head != slots.head {
                 continue;
@@ -191,6 +253,9 @@ impl<M: Machine> Change<'_, '_, '_, M> {
         mm.metered(meter);
         if slots.order != Order(0) && pages != 0 {
             entries.fold_range(range);
+            if pages != slots.order.pages() {
+                entries.cut_slots(Level::Pte.index(leaf.va), leaf.pfn);
+            }
         }
         (pages, found)
     }

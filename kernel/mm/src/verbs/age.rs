@@ -15,14 +15,22 @@ const LOOKS: u32 = 2;
 const LAST_LOOKS: u32 = 12;
 
 impl<M: Machine> Mm<M> {
-    /// Stores cold private pages, `want` of them if there are as many; returns how many were. In
-    /// steps: the caller holds no lock.
+    /// Stores cold private pages, `want` of them if there are as many, and if there are none, pages
+    /// that are in use; returns how many were. In steps: the caller holds no lock.
     pub fn reclaim(&self, want: u64) -> u64 {
+        self.reclaim_by(want, LOOKS + LAST_LOOKS)
+    }
+    /// [`Self::reclaim`] of none but cold ones.
+    pub fn reclaim_cold(&self, want: u64) -> u64 {
+        self.reclaim_by(want, LOOKS)
+    }
+
+    fn reclaim_by(&self, want: u64, looks: u32) -> u64 {
         if self.slots().total() == 0 {
             return 0;
         }
         let mut stored = self.store_pages(want);
-        for look in 0..LOOKS + LAST_LOOKS {
+        for look in 0..looks {
             // Before there is no memory at all, what is in use goes, too; and more of each space,
             // until that of what several have is the same.
             let (which, most) = match look < LOOKS {
@@ -76,6 +84,10 @@ impl<M: Machine> AddressSpace<M> {
                 }
                 Ok(rest)
             });
+        }
+        // Else what is hot enough to stay in a TLB would look cold next time.
+        if which == Which::Cold {
+            self.mm.flush_space(&self.id);
         }
         (parked, reached)
     }

@@ -70,6 +70,7 @@ models! {
         a_fork_beside_page_out, CopyNameless;
         the_last_sharers_leave, ForgetSwapped;
         a_pin_beside_page_out, StoreInUse;
+        a_unit_is_cut_beside_its_use, CutForgetsNames;
     [frames]
         lists_are_drained, DrainOthers;
         a_tag_is_used_again, KeepTagged;

@@ -5,6 +5,7 @@ use crate::scene::{machine, scene, share_tables, together, write};
 use arch_sim::{Process, World};
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
+use mm::switch::{SwapIn, Switch};
 use mm::{Advice, Handle};
 use std::sync::Mutex;
 
@@ -138,5 +139,32 @@ pub fn a_pin_beside_page_out<F: PteFormat>() {
         let mut byte = [0];
         pinned.lock().unwrap().as_ref().unwrap().read(0, &mut byte);
         assert_eq!((byte, w.load(0, p, page(HERE))), ([1], Ok(1)));
+    });
+}
+
+/// What is used of a unit is told from the rest, and a child comes to have all of it meanwhile.
+pub fn a_unit_is_cut_beside_its_use<F: PteFormat>() {
+    scene::<F>((512, &[4]), PAGES, |w, p| {
+        w.mm.switches().set(Switch::SwapIn, SwapIn::Page as u32);
+        (0..PAGES).for_each(|n| w.store(0, p, page(n), n as u8).unwrap());
+        page_out(p);
+        let child = Mutex::new(None);
+        together(w, 3, |cpu| match cpu {
+            0 => drop(w.mm.reclaim(8)),
+            1 => *child.lock().unwrap() = Some(w.adopt(p.fork().unwrap())),
+            _ => {
+                for n in [HERE, HERE, NEAR] {
+                    assert_eq!(w.load(cpu, p, page(n)), Ok(n as u8));
+                }
+            }
+        });
+        let child = child.into_inner().unwrap().unwrap();
+        w.mm.reclaim(8);
+        settle(w, &[p, &child]);
+        for n in 0..PAGES {
+            assert_eq!(w.load(0, p, page(n)), Ok(n as u8));
+            assert_eq!(w.load(2, &child, page(n)), Ok(n as u8));
+        }
+        settle(w, &[p, &child]);
     });
 }

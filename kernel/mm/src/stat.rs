@@ -38,6 +38,10 @@ events! {
     SwapOut = "pswpout";
     /// Stored pages brought back.
     SwapIn = "pswpin";
+    /// Mapped private pages that the thread of reclaim has looked at.
+    Scanned = "pgscan_kswapd";
+    /// Pages that it had stored.
+    Reclaimed = "pgsteal_kswapd";
     /// Page-table entries written.
     EntryWrites = "entry_writes";
     /// Page tables allocated.

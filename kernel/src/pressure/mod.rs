@@ -51,10 +51,11 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         signal::kill_current(task);
         return false;
     }
-    // What was stored is progress, however often; the rest comes back once.
+    // What was stored is progress, however often, as long as programs have memory to run in; the
+    // rest comes back once.
     match worker::reclaim() {
         None => return false,
-        Some(stored) if attempt == 0 || stored > 0 => return true,
+        Some(stored) if attempt == 0 || stored > 0 && !mm().is_thrashing() => return true,
         Some(_) => {}
     }
     let Some(victim) = dying().or_else(|| kill_one(task)) else {

@@ -14,11 +14,12 @@ pub(super) fn points(freed: u64, adjustment: i32, total: u64) -> Option<i64> {
     Some(freed as i64 + i64::from(adjustment) * total as i64 / 1000)
 }
 
-/// Pages that come back when the processes that use a space end: its private memory and its
-/// tables, and what it maps of objects that nothing else has. A file with a name keeps its pages.
+/// Pages that come back when the processes that use a space end: its private memory, be it stored
+/// or not, and its tables, and what it maps of objects that nothing else has. A file with a name
+/// keeps its pages.
 fn freed(space: &AddressSpace) -> u64 {
     let usage = space.usage();
-    let own = usage.rss.anon + usage.page_tables;
+    let own = usage.rss.anon + usage.rss.swapped + usage.page_tables;
     match usage.rss.file + usage.rss.shmem {
         0 => own,
         of_objects => own + of_objects.min(kept_by_mappings(space)),

@@ -14,7 +14,7 @@ use crate::process::task;
 use crate::sched::kernel_lock;
 use crate::sched::wait::WaitQueue;
 use core::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -31,6 +31,9 @@ const STEP: u64 = 32;
 static IS_TIGHT: AtomicBool = AtomicBool::new(false);
 /// The last such round found no cold page. There is none until a round stores something.
 static ALL_HOT: AtomicBool = AtomicBool::new(false);
+/// vm.swappiness: 0, no round for nobody. There is nothing but private memory to choose from, so
+/// that no other values differ.
+pub static SWAPPINESS: AtomicI64 = AtomicI64::new(60);
 static REQUESTS: WaitQueue = WaitQueue::new();
 static ENDS: WaitQueue = WaitQueue::new();
 
@@ -41,7 +44,8 @@ pub fn start() {
 
 /// Has cold pages stored, for who does not wait for them.
 pub fn wake() {
-    if !ALL_HOT.load(Relaxed) && !IS_TIGHT.swap(true, Release) {
+    let may = SWAPPINESS.load(Relaxed) != 0 && !ALL_HOT.load(Relaxed);
+    if may && !IS_TIGHT.swap(true, Release) {
         REQUESTS.wake_all();
     }
 }

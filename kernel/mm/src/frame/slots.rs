@@ -41,7 +41,7 @@ pub(crate) struct Kept {
 }
 
 /// Pieces are aligned to as many bytes.
-const ALIGN: u32 = 8;
+const ALIGN: u32 = 7;
 const KEPT_AT: u32 = 2;
 const FIRST_AT: u32 = 18;
 const PFN_BITS: u32 = 40;

@@ -71,6 +71,7 @@ impl<M: Machine> Mm<M> {
                 continue;
             }
             if folio.order > largest {
+                self.count_folios(folio.order, Stat::SwpOut, 1);
                 let first = Pfn(unit.first.0 - (pfn - folio.head));
                 self.cut(&folio, &slots, first, largest, &mut lots);
             }
@@ -180,6 +181,9 @@ impl<M: Machine> Mm<M> {
             debug_assert!(last, "{pfn:?} has references and was stored");
             self.free(&[pfn]);
             self.count(Event::SwapOut, unit.order.pages());
+            if unit.order == self.frames().folio(unit.first).order {
+                self.count_folios(unit.order, Stat::SwpOut, 1);
+            }
         }
         let slots = self.frames().folio(unit.first);
         self.sub_plain(slots.head, slots.order);
@@ -339,6 +343,7 @@ impl<M: Machine> Mm<M> {
             Frames::Block(unit, head) => {
                 if unit.order != Order(0) {
                     self.count_folios(unit.order, Stat::NrAnon, 1);
+                    self.count_folios(unit.order, Stat::SwpIn, 1);
                 }
                 self.begin_in_slots(head, unit);
                 let mut more = 0;

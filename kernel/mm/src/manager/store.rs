@@ -1,10 +1,10 @@
 //! The store: bytes that are kept compressed, of pages that are in no folio ([`crate::manager`]).
 //!
 //! What is stored is cut into pieces of at most a page. Pieces of one size, in steps of
-//! [`STEP`] bytes, lie in *spans* of four frames, or of one when memory is in pieces:
+//! [`STEP`] bytes, lie in *spans* of one, two or four frames:
 //! ```text
 //!  a unit of 64 kB, compressed to 21,000 bytes:  4096 | 4096 | 4096 | 4096 | 4096 | 520
-//!      the first five in class 16, 4 to a span; the last in class 3, 21 to a span
+//!      the first five in class 32, a span each; the last in class 5, 25 to a span of four
 //! ```
 //! So at most a step of each unit is lost, and the rest of a span.
 
@@ -22,11 +22,32 @@ use lz4_flex::block::{
 };
 
 /// Sizes of pieces differ by so many bytes.
-const STEP: usize = 256;
+const STEP: usize = 128;
 /// How many sizes there are.
 const CLASSES: usize = PAGE_SIZE as usize / STEP;
-/// The frames of a span, in order of preference.
-const SPANS: [Order; 2] = [Order(2), Order(0)];
+/// The frames of spans by class, in order of preference: those that lose less come first.
+const SPANS: [[Order; 3]; CLASSES] = {
+    let mut spans = [[Order(0), Order(1), Order(2)]; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        let [a, b, c] = &mut spans[class];
+        // Three comparisons put three in order.
+        sort(class + 1, a, b);
+        sort(class + 1, b, c);
+        sort(class + 1, a, b);
+        class += 1;
+    }
+    spans
+};
+/// Exchanges them if less is lost of spans of the second order.
+const fn sort(class: usize, a: &mut Order, b: &mut Order) {
+    // In the frames of the largest one.
+    if (capacity(*a, class) << (2 - a.0)) < capacity(*b, class) << (2 - b.0) {
+        let was = *a;
+        *a = *b;
+        *b = was;
+    }
+}
 /// The most bytes of a unit.
 const UNIT_BYTES: usize = UNIT.bytes() as usize;
 /// The most pieces of a unit: what compresses worse is not stored ([`worth`]).
@@ -73,7 +94,8 @@ impl Bench {
     pub fn pack(&mut self, n: u64) -> Option<Packed<'_>> {
         let plain = &self.plain[..n as usize];
         let first = plain[0];
-        if plain.iter().all(|byte| *byte == first) {
+        let (words, _) = plain.as_chunks();
+        if words.iter().all(|word| *word == [first; 8]) {
             return Some(Packed::Same(first));
         }
         let len = compress_into_with_table(plain, &mut self.packed, &mut self.table).ok()?;
@@ -190,9 +212,10 @@ impl Store {
     }
 }
 
-/// How many objects of a class a span has.
-fn capacity(span: Order, class: usize) -> u32 {
-    (span.bytes() as usize / (class * STEP)) as u32
+/// How many objects of a class a span has: those of which it can note that they are in use.
+const fn capacity(span: Order, class: usize) -> u32 {
+    let fit = span.bytes() as usize / (class * STEP);
+    if fit < 64 { fit as u32 } else { 64 }
 }
 
 impl Spans {
@@ -217,7 +240,7 @@ impl Spans {
     fn add<M: Machine>(&mut self, mm: &Mm<M>, class: usize) -> Option<Pfn> {
         // More comes back at once, and what is parked cannot without it.
         let alloc = |order| mm.alloc(order, Kind::Kernel, Reserve::Kernel).ok();
-        let span = SPANS.into_iter().find_map(alloc)?;
+        let span = SPANS[class - 1].into_iter().find_map(alloc)?;
         let meta = mm.frames().get(span);
         meta.span().set_class(class);
         meta.span().set_used(0);

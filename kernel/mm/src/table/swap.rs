@@ -40,18 +40,29 @@ pub enum Which {
     Cold,
 }
 
+/// What was done for it.
+#[derive(Default)]
+pub struct Parked {
+    /// Pages that were parked.
+    pub pages: u64,
+    /// Mapped private pages that were looked at.
+    pub scanned: u64,
+    /// The last page for whose folio there were no slots side by side.
+    pub unplaced: Option<VirtAddr>,
+}
+
 impl<M: Machine> Edit<'_, '_, M> {
     /// Parks the private pages of `range` within the budget: swap entries come in the place of
     /// their leaves. What is pinned for long stays, and so do huge pages, and all else while there
     /// are no slots. `Which::Cold`: only those that were not used since the last time; of the
-    /// others that is noted. Adds the pages to `parked`; returns where the rest begins, if any. Out
-    /// of memory for a table: the rest stays.
+    /// others that is noted. Adds what was done to `parked`; returns where the rest begins, if any.
+    /// Out of memory for a table: the rest stays.
     pub fn park_some(
         &mut self,
         range: VirtRange,
         budget: &mut Budget,
         which: Which,
-        parked: &mut u64,
+        parked: &mut Parked,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
             budget.take_leaves(&leaves);
@@ -74,7 +85,7 @@ impl<M: Machine> Edit<'_, '_, M> {
             let Some(table) = self.root().pte_table(start) else {
                 return Ok(());
             };
-            *parked += self.entries(table).park(leaves.part, which);
+            self.entries(table).park(leaves.part, which, parked);
             Ok(())
         })
     }
@@ -107,11 +118,10 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
 }
 
 impl<M: Machine> Entries<'_, '_, M> {
-    /// [`Edit::park_some`] of the pages in `part`; returns how many were parked.
-    fn park(&mut self, part: VirtRange, which: Which) -> u64 {
+    /// [`Edit::park_some`] of the pages in `part`.
+    fn park(&mut self, part: VirtRange, which: Which, parked: &mut Parked) {
         self.unfold_ends(part);
         let (table, mm, owner) = (self.table, self.table.mm, self.gather.owner());
-        let mut parked = 0;
         let used = |run: &Run| table.were_used(run.index..run.index + run.n);
         for (va, run) in table.runs(part) {
             let folio = Block {
@@ -122,6 +132,7 @@ impl<M: Machine> Entries<'_, '_, M> {
             if !self.parks(&folio, &run) {
                 continue;
             }
+            parked.scanned += run.n as u64;
             if which == Which::Cold && used(&run) {
                 self.cut_if_sparse(&folio, &run);
                 continue;
@@ -130,7 +141,8 @@ impl<M: Machine> Entries<'_, '_, M> {
             let part = Part::ptes(first as u32, run.n as u32);
             // Before the entries, which name them.
             let Some(slots) = mm.name_slots(&folio, part, owner) else {
-                break;
+                parked.unplaced = Some(va);
+                continue;
             };
             let attrs = SWAPPED | run.attrs & KEPT;
             note::note_swapped(table);
@@ -138,9 +150,8 @@ impl<M: Machine> Entries<'_, '_, M> {
             mm.count(Event::EntryWrites, run.n as u64);
             // Afterwards: until the flush CPUs may write to the pages.
             self.gather.removed(va, run.removed());
-            parked += run.n as u64;
+            parked.pages += run.n as u64;
         }
-        parked
     }
 
     /// Makes single pages of a folio that came back, and of which at most a quarter was used since:

@@ -28,6 +28,12 @@ stats! {
     SplitFailed = "split_failed",
     /// Folios that were put on the queue of deferred splits.
     SplitDeferred = "split_deferred",
+    /// Folios that were stored.
+    SwpOut = "swpout",
+    /// Folios that were split since there were no slots for them side by side.
+    SwpOutFallback = "swpout_fallback",
+    /// Folios that came back whole.
+    SwpIn = "swpin",
     /// Folios in use.
     NrAnon = "nr_anon",
     /// Folios of which a part is not mapped any more.
@@ -60,7 +66,7 @@ pub(crate) enum Huge {
 }
 
 /// Counters of a size: a power of two, so that a place is found by shifts.
-const ROW: usize = 16;
+const ROW: usize = 32;
 const _: () = assert!(Stat::ALL.len() <= ROW);
 
 /// One CPU's counters, on cache lines of their own. Only the CPU itself writes them, and nothing

@@ -7,7 +7,7 @@ use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::object::Mapping;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
-use crate::table::{Budget, Which, Zap, zap_page};
+use crate::table::{Budget, Parked, Which, Zap, zap_page};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 
@@ -92,7 +92,7 @@ impl<M: Machine> AddressSpace<M> {
             true => self.drop_read_locked(rest),
             false => Ok(()),
         };
-        let mut parked = 0;
+        let mut parked = Parked::default();
         let covered = self.in_areas(range, beside, |inner, slot, part, budget| {
             let vma = inner.vmas.get(slot);
             if let Some(why) = refusal(&self.mm, vma, advice) {
@@ -121,8 +121,8 @@ impl<M: Machine> AddressSpace<M> {
                 _ => Ok(inner.drop_pages(slot, part, true, budget)?),
             }
         });
-        if parked != 0 {
-            self.mm.store_pages(parked);
+        if parked.pages != 0 {
+            self.mm.store_pages(parked.pages);
         }
         all_of_it(covered?)
     }

@@ -1,11 +1,13 @@
 //! Aging: private pages that a space has not used lately are parked in swap slots, and what nobody
 //! else maps is stored.
 
-use crate::addr::{VirtAddr, VirtRange};
+use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::manager::{Mm, OutOfMemory};
 use crate::space::{AddressSpace, Locked};
-use crate::table::{Budget, Which};
+use crate::stat::Event;
+use crate::table::{Budget, Parked, Which};
+use crate::thp::Stat;
 
 /// How often all spaces are looked at for pages that are not used: those that were become cold by
 /// the first look, and are parked by the second.
@@ -56,6 +58,7 @@ impl<M: Machine> Mm<M> {
                 break;
             }
         }
+        self.count(Event::Reclaimed, stored);
         stored
     }
 }
@@ -66,7 +69,7 @@ impl<M: Machine> AddressSpace<M> {
     /// enough. In steps: the caller holds no lock.
     fn age(&self, from: VirtAddr, want: u64, which: Which) -> (u64, Option<u64>) {
         let end = M::Pte::USER_END;
-        let (mut parked, mut reached) = (0, None);
+        let (mut parked, mut reached) = (Parked::default(), None);
         for (part, before) in [
             (VirtRange::new(from, end), 0),
             (VirtRange::new(VirtAddr(0), from), end - from),
@@ -75,11 +78,11 @@ impl<M: Machine> AddressSpace<M> {
             let _ = self.area_by_area(part, |inner, slot, area, budget| {
                 let vma = inner.vmas.get(slot);
                 let stays = vma.flags.is_locked() || vma.flags.is_hugetlb();
-                if vma.shared() || !vma.has_anon || stays || parked >= want {
+                if vma.shared() || !vma.has_anon || stays || parked.pages >= want {
                     return Ok(None);
                 }
                 let rest = inner.park(area, budget, which, &mut parked)?;
-                if parked >= want {
+                if parked.pages >= want {
                     reached = Some(before + (rest.unwrap_or(area.end) - part.start));
                 }
                 Ok(rest)
@@ -89,23 +92,31 @@ impl<M: Machine> AddressSpace<M> {
         if which == Which::Cold {
             self.mm.flush_space(&self.id);
         }
-        (parked, reached)
+        self.mm.count(Event::Scanned, parked.scanned);
+        (parked.pages, reached)
     }
 }
 
 impl<M: Machine> Locked<'_, M> {
     /// Parks private pages of `part` within the budget ([`crate::table::Edit::park_some`]) and adds
-    /// them to `parked`; returns where the rest begins.
+    /// them to `parked`; returns where the rest begins. A folio for which there are no slots side
+    /// by side becomes single pages, for the next look.
     pub(super) fn park(
         &mut self,
         part: VirtRange,
         budget: &mut Budget,
         which: Which,
-        parked: &mut u64,
+        parked: &mut Parked,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let before = *parked;
+        let before = parked.pages;
         let stopped = self.edit(|edit| edit.park_some(part, budget, which, parked));
-        self.rss.swapped += *parked - before;
+        self.rss.swapped += parked.pages - before;
+        if let Some(leaf) = parked.unplaced.take().and_then(|va| self.root().lookup(va)) {
+            let order = self.mm().frames().folio(leaf.pfn).order;
+            if order != Order(0) && self.split_around(&leaf) {
+                self.mm().count_folios(order, Stat::SwpOutFallback, 1);
+            }
+        }
         stopped
     }
 }

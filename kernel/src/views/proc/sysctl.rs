@@ -10,6 +10,7 @@ use crate::fs::kinds::pipe::MAX_CAPACITY;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::kinds::pseudo_tree::Tree;
 use crate::fs::tree::mounts::MAX_MOUNTS;
+use crate::pressure::worker;
 use crate::process::{core_dump, shm, task};
 use crate::syscall;
 use crate::syscall::ENABLE_SOFT_OFFLINE;
@@ -44,7 +45,7 @@ fn virtual_memory(tree: &Tree) {
     overcommit(tree);
     // What they would tune there is not.
     constant(tree, "sys/vm/panic_on_oom", 0);
-    constant(tree, "sys/vm/swappiness", 0);
+    setting(tree, "sys/vm/swappiness", &worker::SWAPPINESS, 0..=200);
     constant(tree, "sys/vm/vfs_cache_pressure", 100);
     constant(tree, "sys/vm/dirty_ratio", 0);
     constant(tree, "sys/vm/mmap_min_addr", MMAP_MIN_ADDR);

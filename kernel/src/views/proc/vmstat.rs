@@ -30,6 +30,7 @@ const EVENTS: &[&str] = &[
     "pgsteal_direct",
     "pgscan_kswapd",
     "pgscan_direct",
+    "workingset_refault_anon",
     "oom_kill",
     "numa_pte_updates",
     "numa_hint_faults",
@@ -87,6 +88,8 @@ fn thp(name: &str) -> Option<u64> {
         "thp_collapse_alloc_failed" => Stat::CollapseAllocFailed,
         "thp_split_page" => Stat::Split,
         "thp_split_page_failed" => Stat::SplitFailed,
+        "thp_swpout" => Stat::SwpOut,
+        "thp_swpout_fallback" => Stat::SwpOutFallback,
         "thp_deferred_split_page" => Stat::SplitDeferred,
         "thp_scan_exceed_none_pte" => Stat::CollapseExceedNonePte,
         "thp_scan_exceed_share_pte" => Stat::CollapseExceedSharedPte,
@@ -136,6 +139,8 @@ pub fn show(out: &mut Text) -> Result {
         let value = match *name {
             "oom_kill" => Some(pressure::kills()),
             "pgreuse" => mm().event("cow_reused"),
+            // What comes back is stored no more: each is one.
+            "workingset_refault_anon" => mm().event("pswpin"),
             name => thp(name).or_else(|| mm().event(name)),
         };
         out.line(format_args!("{name} {}", value.unwrap_or(0)));

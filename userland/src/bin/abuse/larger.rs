@@ -1,6 +1,7 @@
 //! A program larger than memory, where what was not used lately is swapped (`zram=` on the kernel's
 //! command line): what it finds is what it wrote, and nothing is killed.
 use super::Outcome;
+use std::fs;
 use userland::controls::Controls;
 use userland::counters::figure;
 use userland::random::Random;
@@ -143,11 +144,54 @@ fn folios(kb: usize) -> std::result::Result<(), String> {
     }
 }
 
+/// How many pages can be filled, with this vm.swappiness, until any is stored.
+fn filled(swappiness: &str) -> std::result::Result<usize, String> {
+    set("swappiness", swappiness)?;
+    let stored = || figure("/proc/vmstat", "pgsteal_kswapd").unwrap_or(0);
+    let pages = figure("/proc/meminfo", "MemTotal").unwrap_or(0) as usize / 4;
+    let len = pages * PAGE;
+    let at = mmap(0, len, RW, ANON | libc::MAP_NORESERVE, -1, 0).map_err(|why| why.to_string())?;
+    // Until half of memory is filled, a round may end that began before.
+    let mut before = stored();
+    let first = (0..pages).find(|n| {
+        copy_to(at + n * PAGE, &bytes_of(*n as u64, 0));
+        let found = n % 16 == 0 && stored() != before;
+        if found && *n < pages / 2 {
+            before = stored();
+        }
+        found && *n >= pages / 2
+    });
+    munmap(at, len).map_err(|why| why.to_string())?;
+    first.ok_or_else(|| format!("swappiness {swappiness}: {pages} pages, and none is stored"))
+}
+
+fn set(name: &str, value: &str) -> std::result::Result<(), String> {
+    let path = format!("/proc/sys/vm/{name}");
+    fs::write(&path, value).map_err(|why| format!("{path}: {why}"))
+}
+
+/// Pages are stored from the low mark on, and by vm.swappiness 0 when no more are to be had.
+fn begins_at_the_low_mark() -> std::result::Result<(), String> {
+    const MARK: &str = "/proc/sys/vm/min_free_kbytes";
+    let was = fs::read_to_string(MARK).map_err(|why| why.to_string())?;
+    // The low mark is a quarter above: 1,024 pages.
+    set("min_free_kbytes", "16384")?;
+    let (late, early) = (filled("0")?, filled("60")?);
+    set("min_free_kbytes", was.trim())?;
+    match late.checked_sub(early) {
+        Some(128..2048) => Ok(()),
+        _ => Err(format!(
+            "swappiness 0: {late} pages are filled; 60: {early}"
+        )),
+    }
+}
+
 /// What comes back by how many faults, while memory is in one piece; then the program that is
 /// larger, with single pages and with huge ones.
 pub fn than_memory(_: &[String]) -> Outcome {
     folios(2048)?;
     folios(64)?;
+    begins_at_the_low_mark()?;
     let event = |name| figure("/proc/vmstat", name).unwrap_or(0);
     let killed = event("oom_kill");
     for (what, advice) in [

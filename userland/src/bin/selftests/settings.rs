@@ -38,6 +38,8 @@ const SETTINGS: &[(&str, Shown)] = &[
     ("kernel/pid_max", Elsewhere),
     ("kernel/threads-max", By("settings_of_threads")),
     ("kernel/shm*", By("shm_limits")),
+    // `abuse larger`.
+    ("vm/swappiness", Elsewhere),
     // Nothing is cached, so all of it has gone.
     ("vm/drop_caches", NotAtAll),
     ("vm/enable_soft_offline", By("hwpoison_refuses")),

@@ -49,6 +49,9 @@ impl<M: Machine> Mm<M> {
     /// next [`LOOKED_AT`], or as many as are `left`.
     fn begin_to_store(&self, left: &mut u64) -> Option<Storing> {
         let mut lots = self.swap.resident.lock();
+        if self.slots().total() == 0 {
+            *left = 0;
+        }
         for _ in 0..LOOKED_AT.min(*left) {
             *left -= 1;
             let Some(slot) = lots.next() else {

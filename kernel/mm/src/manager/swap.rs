@@ -30,6 +30,8 @@ pub(super) struct Swap {
     pub store: Store,
     /// The address where aging goes on, in each space.
     aged_to: AtomicU64,
+    /// While swap is turned off, how many slots may be used again if that is given up; else 0.
+    leaving: AtomicU64,
 }
 
 /// The units that are in memory and may be stored: a bit for the first slot of each. The lock
@@ -108,6 +110,7 @@ impl Swap {
             resident: Lock::new(resident),
             store: Store::new(if slots.is_empty() { 0 } else { cpus }),
             aged_to: AtomicU64::new(0),
+            leaving: AtomicU64::new(0),
         }
     }
 }
@@ -129,6 +132,33 @@ impl<M: Machine> Mm<M> {
     /// The figures of the store.
     pub fn stored(&self) -> Figures {
         self.swap.store.figures()
+    }
+    /// Has the highest figure of the store begin anew.
+    pub fn forget_peak(&self) {
+        self.swap.store.forget_peak();
+    }
+
+    /// Lets `most` slots be used, while none may be, of those that there are.
+    pub fn swap_on(&self, most: u64) {
+        let _lots = self.swap.resident.lock();
+        self.swap.free.allow(most.min(self.swap.free.reserved()));
+    }
+    /// Lets no more slots be used, until [`Self::end_leaving`].
+    pub(crate) fn begin_leaving(&self) {
+        let _lots = self.swap.resident.lock();
+        let most = self.swap.free.total();
+        self.swap.leaving.store(most, Ordering::Relaxed);
+        self.swap.free.allow(0);
+    }
+    /// The slots that are still used have been left; or if it `stays`, they may be used again.
+    /// Returns `false` if that was over already.
+    pub(crate) fn end_leaving(&self, stays: bool) -> bool {
+        let _lots = self.swap.resident.lock();
+        let most = self.swap.leaving.swap(0, Ordering::Relaxed);
+        if stays && most != 0 {
+            self.swap.free.allow(most);
+        }
+        most != 0
     }
 
     pub(super) fn slot(&self, slot: Pfn) -> Slot<'_> {
@@ -170,6 +200,9 @@ impl<M: Machine> Mm<M> {
         let frames = self.frames();
         let meta = frames.get(folio.head).anon();
         let mut lots = self.swap.resident.lock();
+        if self.swap.free.total() == 0 {
+            return None;
+        }
         if let Some(first) = meta.slots().map(|slots| frames.pfn(slots)) {
             // The folio may be one unit of a larger block.
             let slots = frames.folio(first);

@@ -18,6 +18,8 @@ impl<M: Machine> Mm<M> {
     /// Stores cold private pages, `want` of them if there are as many; returns how many were. In
     /// steps: the caller holds no lock.
     pub fn reclaim(&self, want: u64) -> u64 {
+        // Who lacks memory precedes who turns swap off.
+        self.end_leaving(true);
         if self.slots().total() == 0 {
             return 0;
         }

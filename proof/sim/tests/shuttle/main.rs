@@ -70,6 +70,7 @@ models! {
         a_fork_beside_page_out, CopyNameless;
         the_last_sharers_leave, ForgetSwapped;
         a_pin_beside_page_out, StoreInUse;
+        swap_off_beside_fork, CopyNameless;
     [frames]
         lists_are_drained, DrainOthers;
         a_tag_is_used_again, KeepTagged;

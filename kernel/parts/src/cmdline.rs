@@ -104,7 +104,7 @@ pub fn zram(text: &str) -> u64 {
 }
 
 /// The bytes of `512M`.
-fn bytes(size: &str) -> Option<u64> {
+pub fn bytes(size: &str) -> Option<u64> {
     let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &size[digits.len()..] {
         "" => 0,

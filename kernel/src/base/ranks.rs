@@ -25,6 +25,8 @@ locks::named_ranks! {
     pub const SHM_TABLE: u8 = 167;
     /// What changes of one of them.
     pub const SHM_SEGMENT: u8 = 168;
+    /// The device of zram.
+    pub const ZRAM: u8 = 169;
     pub const FUTEX: u8 = 170;
     /// Which number is which userfaultfd.
     pub const USERFAULTS: u8 = 172;

@@ -1,6 +1,7 @@
 //! What boot makes of files: the root and what is unpacked into it, and what PID 1 starts with.
 
 use crate::base::errno::Result;
+use crate::fs::devices::zram;
 use crate::fs::kinds::{devtmpfs, ramfs};
 use crate::fs::open::fdtable::FdTable;
 use crate::fs::open::file::OpenFile;
@@ -28,6 +29,7 @@ pub fn init(archives: &[&[u8]]) -> core::result::Result<(), String> {
     for archive in archives {
         initramfs::unpack(archive)?;
     }
+    zram::start();
     make_dev().map_err(|error| format!("cannot make /dev: {error:?}"))
 }
 

@@ -8,9 +8,9 @@ use common::*;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
-use mm::switch::{SwapIn, Switch};
+use mm::switch::{ForkBy, SwapIn, Switch};
 use mm::vma::Prot;
-use mm::{Advice, RemapFlags};
+use mm::{Advice, Error, RemapFlags};
 
 const PAGES: u64 = 40;
 const ALL: u64 = PAGES * PAGE_SIZE;
@@ -280,8 +280,86 @@ fn what_does_not_compress_stays<F: PteFormat>(w: &World<F>) {
     w.check(&[&p], &[]);
 }
 
+/// All that is swapped of a parent and its child, which may share tables, whatever the rights.
+fn swap_off_brings_all_back<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        for by in [ForkBy::Batch, ForkBy::Share] {
+            w.mm.switches().set(Switch::Fork, by as u32);
+            let parent = written(w, orders);
+            map(&parent, page(PAGES), 1024 - PAGES, RW);
+            park(&parent, 0, PAGES);
+            let child = w.adopt(parent.fork().unwrap());
+            let both = [&*parent, &*child];
+            assert_eq!((swapped(&parent), swapped(&child)), (PAGES, PAGES));
+            child.protect(page(4), PAGE_SIZE, Prot::empty()).unwrap();
+            let slots = w.mm.slots().total();
+            assert_eq!(w.mm.swap_off(|| false), Ok(()));
+            assert_eq!((swapped(&parent), swapped(&child)), (0, 0));
+            assert_eq!((w.mm.slots().total(), w.mm.slots().used()), (0, 0));
+            w.check(&both, &[]);
+            // Nothing gets a slot any more.
+            park(&parent, 0, PAGES);
+            assert_eq!((swapped(&parent), w.mm.reclaim(PAGES)), (0, 0));
+            child.protect(page(4), PAGE_SIZE, RW).unwrap();
+            reads(w, &parent, 0..PAGES);
+            reads(w, &child, 0..PAGES);
+            w.check(&both, &[]);
+            w.mm.swap_on(slots);
+        }
+    }
+    w.mm.switches().set(Switch::Fork, ForkBy::Batch as u32);
+}
+
+/// It is on again, and nothing is lost: `stops` said so, or another lacks memory meanwhile.
+fn swap_off_is_given_up<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        let p = written(w, orders);
+        let slots = w.mm.slots();
+        let total = slots.total();
+        park(&p, 0, PAGES);
+        let mut left = 2;
+        let stops = || {
+            left -= 1;
+            left == 0
+        };
+        assert_eq!(w.mm.swap_off(stops), Err(Error::Interrupted));
+        assert_eq!(slots.total(), total);
+        w.check(&[&p], &[]);
+        park(&p, 0, PAGES);
+        let short = || {
+            w.mm.reclaim(1);
+            false
+        };
+        assert_eq!(w.mm.swap_off(short), Err(Error::NoMem));
+        assert_eq!(slots.total(), total);
+        w.forget_accesses(&p);
+        w.check(&[&p], &[]);
+        reads(w, &p, 0..PAGES);
+        w.check(&[&p], &[]);
+    }
+}
+
+/// As many slots may be used as it was turned on with.
+fn swap_has_a_size<F: PteFormat>(w: &World<F>) {
+    let total = w.mm.slots().total();
+    assert_eq!(w.mm.swap_off(|| false), Ok(()));
+    w.mm.swap_on(11);
+    assert_eq!(w.mm.slots().free(), 11);
+    let p = written(w, &[2]);
+    park(&p, 0, PAGES);
+    assert_eq!((swapped(&p), w.mm.slots().free()), (8, 3));
+    w.check(&[&p], &[]);
+    assert_eq!(w.mm.swap_off(|| false), Ok(()));
+    w.mm.swap_on(u64::MAX);
+    assert_eq!(w.mm.slots().total(), total, "no more than there are");
+    reads(w, &p, 0..PAGES);
+}
+
 on_both! {
     what_is_parked_comes_back
+    swap_off_brings_all_back
+    swap_off_is_given_up
+    swap_has_a_size
     what_other_areas_have_parked_stays
     a_child_and_its_parent_park_the_same_folio
     verbs_take_swap_entries_for_what_they_are
@@ -323,6 +401,10 @@ fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
     let taken = (0..2048).take_while(|n| w.store(0, &other, at(*n), 1).is_ok());
     let taken = taken.count() as u64;
     other.unmap(AT, 64 * PAGE_SIZE).unwrap();
+    assert_eq!(w.mm.swap_off(|| false), Err(Error::NoMem));
+    assert!(w.mm.slots().total() != 0 && swapped(&p) != 0);
+    w.check(&[&p, &other], &[]);
+    park(&p, 0, pages);
     check(0);
     assert_eq!(
         (swapped(&p), w.mm.stored().original),
@@ -344,6 +426,7 @@ fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
     drop(p);
     w.check(&[], &[]);
     assert_eq!(w.mm.slots().free(), w.mm.slots().total());
+    w.mm.forget_peak();
     assert_eq!(w.mm.stored(), Default::default());
 }
 

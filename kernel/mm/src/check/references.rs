@@ -178,7 +178,7 @@ impl<M: Machine> Tally<'_, M> {
             assert_eq!(of_folio, 1, "references to slots {pfn:?} without a name");
         }
         let slots = self.mm.slots();
-        assert_eq!(slots.total() - slots.free(), used, "slots in use");
+        assert_eq!(slots.used(), used, "slots in use");
         assert_eq!(self.mm.stored().original, stored, "bytes stored");
     }
 }

@@ -72,6 +72,17 @@ impl<M: Machine> Locked<'_, M> {
         }
     }
 
+    /// Maps the page of a swap entry again, whoever may use it; [`Resolution::Stored`]: it is not
+    /// in memory.
+    pub(crate) fn bring_back(&mut self, at: VirtAddr) -> Result<(), Resolution> {
+        let request = Request {
+            force: true,
+            markers_passed: true,
+            ..Request::new(at, Access::Read)
+        };
+        self.attempt(request, PMD_ORDER).map(drop)
+    }
+
     /// Resolves a fault as far as possible without a fresh folio, of order `most` at most. Fails
     /// with [`Resolution::Userfault`] where the VMA's marks come first.
     #[inline(never)]

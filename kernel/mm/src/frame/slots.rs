@@ -13,6 +13,7 @@ use super::meta::Kind;
 use super::table::FrameTable;
 use super::zone::{AllocRequest, Reserve, Zone};
 use crate::addr::{Order, Pfn, PhysAddr};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The largest part of a block of slots that is stored, or brought back, by itself.
 pub(crate) const UNIT: Order = Order(4);
@@ -80,32 +81,55 @@ impl Place {
     }
 }
 
-/// The slots that are free.
-pub struct Slots(Zone);
+/// The slots that are free, and how many may be used.
+pub struct Slots {
+    zone: Zone,
+    /// Changed under the lock of all slots.
+    most: AtomicU64,
+}
 
 impl Slots {
     /// All slots of the table.
     pub fn new(table: &FrameTable) -> Self {
         let all = table.slots();
-        Slots(Zone::new("Swap", all, table, &[all]))
+        let zone = Zone::new("Swap", all, table, &[all]);
+        Slots {
+            most: AtomicU64::new(zone.managed),
+            zone,
+        }
     }
-    /// How many there are.
+    /// How many there are, whether they may be used or not.
+    pub fn reserved(&self) -> u64 {
+        self.zone.managed
+    }
+    /// How many may be used: all from boot on, none while swap is off.
     pub fn total(&self) -> u64 {
-        self.0.managed
+        self.most.load(Ordering::Relaxed)
     }
-    /// How many are free.
+    /// How many are used; those of a swap that is being turned off, too.
+    pub fn used(&self) -> u64 {
+        self.zone.managed - self.zone.free_frames()
+    }
+    /// How many more may be used.
     pub fn free(&self) -> u64 {
-        self.0.free_frames()
+        self.total().saturating_sub(self.used())
+    }
+    /// Changes how many may be used. The caller has the lock of all slots.
+    pub(crate) fn allow(&self, most: u64) {
+        self.most.store(most, Ordering::Relaxed);
     }
     /// Takes 2^order slots side by side; the account of what names them is the caller's to begin.
     pub(crate) fn take(&self, table: &FrameTable, order: Order) -> Option<Pfn> {
+        if self.free() < order.pages() {
+            return None;
+        }
         let request = AllocRequest {
             cpu: 0,
             order,
             kind: Kind::Swap,
             reserve: Reserve::Kernel,
         };
-        let head = self.0.alloc(table, request)?;
+        let head = self.zone.alloc(table, request)?;
         table.get(head).set(Kind::Swap, order);
         Some(head)
     }
@@ -113,6 +137,6 @@ impl Slots {
     pub(crate) fn give(&self, table: &FrameTable, head: Pfn, order: Order) {
         table.get(head).set_cached(order);
         let index = table.index(head);
-        self.0.free(table, order, core::iter::once(index));
+        self.zone.free(table, order, core::iter::once(index));
     }
 }

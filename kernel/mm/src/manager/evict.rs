@@ -54,6 +54,9 @@ impl<M: Machine> Mm<M> {
             SwapIn::Page => Order(0),
             SwapIn::Adaptive | SwapIn::Whole => UNIT,
         };
+        if self.slots().total() == 0 {
+            *left = 0;
+        }
         for _ in 0..LOOKED_AT.min(*left) {
             *left -= 1;
             let Some(slot) = lots.next() else {

@@ -131,6 +131,8 @@ pub struct Figures {
     pub compressed: u64,
     /// In frames, with what is lost.
     pub used: u64,
+    /// The most of these that there were, since this was forgotten last.
+    pub peak: u64,
     /// Stored pages of which all bytes were the same, in pages.
     pub same: u64,
 }
@@ -161,6 +163,11 @@ impl Store {
     /// Its figures.
     pub fn figures(&self) -> Figures {
         self.spans.lock().figures
+    }
+    /// Has the highest figure begin anew.
+    pub fn forget_peak(&self) {
+        let figures = &mut self.spans.lock().figures;
+        figures.peak = figures.used;
     }
     /// Does `f` at a bench, when there is one.
     pub fn at_bench<M: Machine, R>(
@@ -245,6 +252,7 @@ impl Spans {
         meta.span().set_class(class);
         meta.span().set_used(0);
         self.figures.used += meta.order().bytes();
+        self.figures.peak = self.figures.peak.max(self.figures.used);
         self.room[class - 1].push(mm.frames(), span);
         Some(span)
     }

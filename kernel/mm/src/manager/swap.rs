@@ -31,6 +31,8 @@ pub(super) struct Swap {
     pub store: Store,
     /// The address where aging goes on, in each space.
     aged_to: AtomicU64,
+    /// While swap is turned off, how many slots may be used again if that is given up; else 0.
+    leaving: AtomicU64,
 }
 
 /// The units that are in memory and may be stored: a bit for the first slot of each. The lock
@@ -109,6 +111,7 @@ impl Swap {
             resident: Lock::new(resident),
             store: Store::new(if slots.is_empty() { 0 } else { cpus }),
             aged_to: AtomicU64::new(0),
+            leaving: AtomicU64::new(0),
         }
     }
 }
@@ -123,7 +126,7 @@ impl<M: Machine> Mm<M> {
     /// slots.
     pub fn is_thrashing(&self) -> bool {
         let (counts, slots) = (self.counts(), self.slots());
-        let used = slots.total() - slots.free();
+        let used = slots.used();
         counts.anon < (counts.total / 64).min(used / 16)
     }
     /// The address where aging goes on. One for all spaces: what several of them have is parked in
@@ -138,6 +141,33 @@ impl<M: Machine> Mm<M> {
     /// The figures of the store.
     pub fn stored(&self) -> Figures {
         self.swap.store.figures()
+    }
+    /// Has the highest figure of the store begin anew.
+    pub fn forget_peak(&self) {
+        self.swap.store.forget_peak();
+    }
+
+    /// Lets `most` slots be used, while none may be, of those that there are.
+    pub fn swap_on(&self, most: u64) {
+        let _lots = self.swap.resident.lock();
+        self.swap.free.allow(most.min(self.swap.free.reserved()));
+    }
+    /// Lets no more slots be used, until [`Self::end_leaving`].
+    pub(crate) fn begin_leaving(&self) {
+        let _lots = self.swap.resident.lock();
+        let most = self.swap.free.total();
+        self.swap.leaving.store(most, Ordering::Relaxed);
+        self.swap.free.allow(0);
+    }
+    /// The slots that are still used have been left; or if it `stays`, they may be used again.
+    /// Returns `false` if that was over already.
+    pub(crate) fn end_leaving(&self, stays: bool) -> bool {
+        let _lots = self.swap.resident.lock();
+        let most = self.swap.leaving.swap(0, Ordering::Relaxed);
+        if stays && most != 0 {
+            self.swap.free.allow(most);
+        }
+        most != 0
     }
 
     pub(super) fn slot(&self, slot: Pfn) -> Slot<'_> {
@@ -193,6 +223,9 @@ impl<M: Machine> Mm<M> {
         let frames = self.frames();
         let meta = frames.get(folio.head).anon();
         let mut lots = self.swap.resident.lock();
+        if self.swap.free.total() == 0 {
+            return None;
+        }
         if let Some(first) = meta.slots().map(|slots| frames.pfn(slots)) {
             // The folio may be one unit of a larger block.
             let slots = frames.folio(first);

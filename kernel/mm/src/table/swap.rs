@@ -106,6 +106,40 @@ impl<M: Machine> PteTable<'_, M> {
     }
 }
 
+impl<M: Machine> Edit<'_, '_, M> {
+    /// Where the first swap entry of `range` is, whose table is the space's alone from then on; or,
+    /// if the budget is used up, where the rest begins. Out of memory for a table: no change.
+    pub fn first_swapped(
+        &mut self,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let walked = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
+            let start = leaves.part.start;
+            let has_some = |table: &PteTable<'_, M>| {
+                note::may_be_swapped(*table) && !(leaves.shared && table.swapped_pages() == 0)
+            };
+            let mut table = leaves.ptes().filter(has_some);
+            if leaves.shared && table.is_some() {
+                self.unshare(start, Reserve::User).map_err(Err)?;
+                table = self.root().pte_table(start);
+            }
+            let swapped = |table: PteTable<'_, M>| {
+                let mut runs = table.runs(leaves.part);
+                runs.find(|(_, run)| run.kind == Kind::Swap)
+            };
+            match table.and_then(swapped) {
+                Some((at, _)) => Err(Ok(at)),
+                None => {
+                    budget.take_leaves(&leaves);
+                    Ok(())
+                }
+            }
+        });
+        walked.or_else(|stopped| stopped.map(Some))
+    }
+}
+
 impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     /// Whether a leaf was used since this was asked last.
     fn was_used(self, index: usize) -> bool {

@@ -20,6 +20,8 @@ impl<M: Machine> Mm<M> {
     /// Stores cold private pages, `want` of them if there are as many, and if there are none, pages
     /// that are in use; returns how many were. In steps: the caller holds no lock.
     pub fn reclaim(&self, want: u64) -> u64 {
+        // Who lacks memory precedes who turns swap off.
+        self.end_leaving(true);
         self.reclaim_by(want, LOOKS + LAST_LOOKS)
     }
     /// [`Self::reclaim`] of none but cold ones.

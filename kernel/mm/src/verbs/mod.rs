@@ -18,6 +18,7 @@ mod protect;
 mod read_locked;
 mod remap;
 mod seal;
+mod swapoff;
 mod truncate;
 mod unmap;
 mod userfault;

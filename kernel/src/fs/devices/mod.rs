@@ -1,8 +1,9 @@
-//! Character devices, mem(4), random(4), tty(4): which number is which driver.
+//! Devices, mem(4), random(4), tty(4), and the one block device: which number is which driver.
 
 mod kmsg;
 mod memory;
 mod userfault;
+pub mod zram;
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::open::flags::OpenFlags;
@@ -38,7 +39,7 @@ pub const MAJORS: [(u32, &str); 6] = [
     (204, "ttyAMA"),
 ];
 
-/// Opens a device by its number; ENXIO when there is none.
+/// Opens a character device by its number; ENXIO when there is none.
 pub fn open(number: Device, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
     match number {
         Device(1, 3) => Ok(Arc::new(memory::Null)),
@@ -49,6 +50,14 @@ pub fn open(number: Device, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         USERFAULT => Ok(Arc::new(userfault::Maker)),
         OWN_TERMINAL => tty::open_own(),
         CONSOLE | Device(4, 0) | TERMINAL => Ok(tty::open(!flags.contains(OpenFlags::NOCTTY))),
+        _ => Err(Errno::ENXIO),
+    }
+}
+
+/// Opens a block device by its number; ENXIO when there is none.
+pub fn open_block(number: Device, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
+    match number {
+        zram::NUMBER if zram::exists() => Ok(Arc::new(zram::Disk::open(flags)?)),
         _ => Err(Errno::ENXIO),
     }
 }

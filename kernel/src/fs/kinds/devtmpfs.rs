@@ -1,7 +1,7 @@
 //! devtmpfs: the nodes of /dev.
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::devices::{CONSOLE, OWN_TERMINAL, TERMINAL, TERMINAL_NAME, USERFAULT};
+use crate::fs::devices::{CONSOLE, OWN_TERMINAL, TERMINAL, TERMINAL_NAME, USERFAULT, zram};
 use crate::fs::kinds::ramfs;
 use crate::fs::tree::inode::{Device, Directory, FileKind, FileSystem, Inode, New};
 use crate::fs::tree::quota::Quota;
@@ -31,6 +31,10 @@ pub fn populate(dir: &Arc<dyn Inode>) -> Result {
             let node = directory.make(New::Special(FileKind::Char, number), mode)?;
             enter(dir, directory, name, &node)?;
         }
+    }
+    if zram::exists() && directory.lookup(b"zram0").is_err() {
+        let node = directory.make(New::Special(FileKind::Block, zram::NUMBER), 0o660)?;
+        enter(dir, directory, "zram0", &node)?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),

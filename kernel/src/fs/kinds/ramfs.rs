@@ -4,7 +4,7 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
-use crate::fs::devices;
+use crate::fs::devices::{self, zram};
 use crate::fs::kinds::fifo;
 use crate::fs::kinds::pipe::Pipe;
 use crate::fs::kinds::ramfile::RamFile;
@@ -210,7 +210,14 @@ impl Inode for RamSpecial {
         match (&self.pipe, self.node.kind) {
             (Some(pipe), _) => fifo::open(pipe, flags),
             (None, FileKind::Char) => devices::open(self.number, flags),
+            (None, FileKind::Block) => devices::open_block(self.number, flags),
             _ => Err(Errno::ENXIO),
+        }
+    }
+    fn end(&self) -> u64 {
+        match (self.node.kind, self.number) {
+            (FileKind::Block, zram::NUMBER) => zram::size(),
+            _ => self.size(),
         }
     }
     fn device(&self) -> Device {

@@ -106,6 +106,10 @@ pub trait Inode: Send + Sync {
     fn size(&self) -> u64 {
         self.object().map_or(0, |object| object.len())
     }
+    /// Where SEEK_END is: of a block device not its st_size.
+    fn end(&self) -> u64 {
+        self.size()
+    }
     /// truncate(2), by the one who changes the contents ([`Node::change_content`]); EINVAL for what
     /// is not a regular file.
     fn resize(&self, _len: u64) -> Result {

@@ -3,7 +3,6 @@
 use super::Process;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use linux_raw_sys::general::CAP_IPC_LOCK;
 
 /// User and group numbers of a process.
 #[derive(Clone, Debug, Default)]
@@ -63,10 +62,9 @@ impl Credentials {
         self.uid[1]
     }
 
-    /// Whether RLIMIT_MEMLOCK does not hold (CAP_IPC_LOCK): root's, as long as it has not given
-    /// that up.
-    pub fn may_lock_memory(&self) -> bool {
-        self.euid() == 0 && self.capabilities.effective & 1 << CAP_IPC_LOCK != 0
+    /// Whether it has a capability, CAP_*: root's, as long as it has not given that up.
+    pub fn may(&self, capability: u32) -> bool {
+        self.euid() == 0 && self.capabilities.effective & 1 << capability != 0
     }
 
     /// Effective group.

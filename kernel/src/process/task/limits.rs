@@ -1,7 +1,8 @@
 //! Resource limits, getrlimit(2).
 
-use super::{Credentials, Process};
+use super::Process;
 use crate::base::errno::{Errno, Result};
+use linux_raw_sys::general::CAP_IPC_LOCK;
 
 /// The limits by number, as in `<asm-generic/resource.h>`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +113,7 @@ impl Process {
             address_space: limits.soft(Resource::AddressSpace),
             data: limits.soft(Resource::Data),
             stack: limits.soft(Resource::Stack),
-            memlock: match self.credentials(Credentials::may_lock_memory) {
+            memlock: match self.credentials(|it| it.may(CAP_IPC_LOCK)) {
                 true => INFINITY,
                 false => limits.soft(Resource::MemLock),
             },

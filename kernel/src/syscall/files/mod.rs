@@ -19,6 +19,7 @@ mod select;
 mod size;
 mod socket;
 mod stat;
+mod swap;
 mod transfer;
 mod vmsplice;
 mod xattr;
@@ -147,6 +148,8 @@ rows! {
 
     mount => mounts::mount;
     umount2 => mounts::umount;
+    swapon => swap::swapon;
+    swapoff => swap::swapoff;
 
     ppoll => poll::ppoll, NOT_RESTARTED;
     pselect6 => select::pselect, NOT_RESTARTED;

@@ -134,7 +134,7 @@ fn sealed(inode: &dyn Inode, seals: u32) -> bool {
 pub fn fsync(task: &Task, fd: Fd) -> Result<u64> {
     let inode = &usable(task, fd)?.place.inode;
     match inode.node().kind {
-        FileKind::Directory => Ok(0),
+        FileKind::Directory | FileKind::Block => Ok(0),
         FileKind::Regular if inode.object().is_some() => Ok(0),
         _ => Err(Errno::EINVAL),
     }

@@ -140,7 +140,7 @@ fn seek_content(file: &OpenFile, offset: u64, whence: u32) -> Result<u64> {
         (Some(object), false) => object.next_hole(offset),
         // What has no pages is taken to have no holes, as lseek(2) allows.
         (None, true) => Some(offset),
-        (None, false) => Some(inode.size()),
+        (None, false) => Some(inode.end()),
     };
     found.ok_or(Errno::ENXIO)
 }
@@ -151,7 +151,7 @@ pub fn lseek(task: &Task, fd: Fd, offset: i64, whence: u32) -> Result<u64> {
     if file.ops().is_stream() {
         return Err(Errno::ESPIPE);
     }
-    let size = file.place.inode.size() as i64;
+    let size = file.place.inode.end() as i64;
     let target = match whence {
         c::SEEK_SET => Some(offset),
         c::SEEK_CUR => (file.position() as i64).checked_add(offset),

@@ -48,8 +48,7 @@ pub fn show(out: &mut Text) -> Result {
     kb(out, "Cached", c.object);
     let slots = mm().slots();
     let stored = mm().stored().original / PAGE_SIZE;
-    let in_use = slots.total() - slots.free();
-    kb(out, "SwapCached", in_use.saturating_sub(stored));
+    kb(out, "SwapCached", slots.used().saturating_sub(stored));
     // All pages of objects are memory only: they count as anonymous for the lists, as tmpfs does in
     // Linux.
     for (name, pages) in [

@@ -4,8 +4,9 @@ use crate::arch;
 use crate::base::cmdline;
 use crate::base::errno::Result;
 use crate::base::machine::mm;
-use crate::fs::devices;
+use crate::fs::devices::{self, zram};
 use crate::fs::kinds::pseudo::Text;
+use crate::fs::tree::inode::Device;
 use crate::fs::tree::{clock, types};
 use crate::process::task;
 use crate::sched::timers;
@@ -33,7 +34,7 @@ pub const FILES: [(&str, Show); 13] = [
     ("devices", device_list),
     ("interrupts", interrupts),
     ("swaps", swaps),
-    ("partitions", |out| out.is("major minor  #blocks  name\n")),
+    ("partitions", partitions),
     ("modules", |_| Ok(())),
     ("diskstats", |_| Ok(())),
 ];
@@ -43,14 +44,24 @@ fn swaps(out: &mut Text) -> Result {
     out.line(format_args!(
         "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"
     ));
-    let slots = mm().slots();
-    if slots.total() != 0 {
+    if let Some(area) = zram::area() {
         let kb = |slots: u64| slots << (PAGE_SHIFT - 10);
         out.line(format_args!(
-            "/dev/zram0                              partition\t{}\t\t{}\t\t100",
-            kb(slots.total()),
-            kb(slots.total() - slots.free()),
+            "/dev/zram0                              partition\t{}\t\t{}\t\t{}",
+            kb(area.pages),
+            kb(mm().slots().used()),
+            area.priority,
         ));
+    }
+    Ok(())
+}
+
+fn partitions(out: &mut Text) -> Result {
+    out.line("major minor  #blocks  name\n");
+    if zram::size() != 0 {
+        let Device(major, minor) = zram::NUMBER;
+        let blocks = zram::size() >> 10;
+        out.line(format_args!("{major:4}  {minor:7} {blocks:10} zram0"));
     }
     Ok(())
 }
@@ -141,6 +152,9 @@ fn device_list(out: &mut Text) -> Result {
         out.put(format_args!("{major:3} {name}\n"));
     }
     out.put(format_args!("\nBlock devices:\n"));
+    if zram::exists() {
+        out.line(format_args!("{:3} zram", zram::NUMBER.0));
+    }
     Ok(())
 }
 

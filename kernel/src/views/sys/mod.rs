@@ -4,6 +4,7 @@ mod hugetlb;
 mod quire;
 mod system;
 mod thp;
+mod zram;
 
 use crate::fs::devices::TERMINAL_NAME;
 use crate::fs::kinds::pseudo_tree::Tree;
@@ -30,5 +31,6 @@ pub fn tree() -> Tree {
     thp::register(&tree);
     hugetlb::register(&tree);
     quire::register(&tree);
+    zram::register(&tree);
     tree
 }

@@ -71,6 +71,7 @@ models! {
         the_last_sharers_leave, ForgetSwapped;
         a_pin_beside_page_out, StoreInUse;
         a_unit_is_cut_beside_its_use, CutForgetsNames;
+        swap_off_beside_fork, CopyNameless;
     [frames]
         lists_are_drained, DrainOthers;
         a_tag_is_used_again, KeepTagged;

@@ -168,3 +168,29 @@ pub fn a_unit_is_cut_beside_its_use<F: PteFormat>() {
         settle(w, &[p, &child]);
     });
 }
+
+/// A child has what its parent had, and nothing is swapped: who turns swap off finds both, and who
+/// ends meanwhile.
+pub fn swap_off_beside_fork<F: PteFormat>() {
+    scene::<F>((512, &[4]), PAGES, |w, p| {
+        write(w, p, &[HERE, NEAR], 1);
+        page_out(p);
+        let child = Mutex::new(None);
+        together(w, 3, |cpu| match cpu {
+            0 => assert_eq!(w.mm.swap_off(|| false), Ok(())),
+            1 => *child.lock().unwrap() = Some(w.adopt(p.fork().unwrap())),
+            _ => {
+                w.store(cpu, p, page(HERE) + 1, 2).unwrap();
+                page_out(p);
+                drop(p.fork().unwrap());
+            }
+        });
+        assert_eq!(w.mm.slots().used(), 0);
+        let child = child.into_inner().unwrap().unwrap();
+        settle(w, &[p, &child]);
+        for at in [page(HERE), page(NEAR)] {
+            assert_eq!((w.load(0, p, at), w.load(2, &child, at)), (Ok(1), Ok(1)));
+        }
+        assert_eq!(w.load(0, p, page(HERE) + 1), Ok(2));
+    });
+}

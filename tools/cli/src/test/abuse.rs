@@ -162,6 +162,12 @@ const CASES: &[Case] = &[
         smp: Some("abuse larger"),
         ..small("larger", "abuse larger")
     },
+    Case {
+        words: "zram=192M",
+        says: "skip:0",
+        smp: Some("selftests zram_* settings_have*"),
+        ..small("zram", "selftests zram_* settings_have*")
+    },
     abuse("observers", "abuse observers"),
     abuse("transfers", "abuse transfers"),
     // Memory for 33,000 processes of some 110 kB.

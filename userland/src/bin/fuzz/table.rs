@@ -95,6 +95,8 @@ pub const CALLS: &[Call] = &[
     (libc::SYS_umask, &[Flags]),
     (libc::SYS_mount, &[Path, Path, Path, Flags, Ptr]),
     (libc::SYS_umount2, &[Path, Flags]),
+    (libc::SYS_swapon, &[Path, Flags]),
+    (libc::SYS_swapoff, &[Path]),
     (libc::SYS_fsync, &[Fd]),
     (libc::SYS_sync, &[]),
     (libc::SYS_memfd_create, &[Path, Flags]),
@@ -345,8 +347,6 @@ pub const FORBIDDEN: &[i64] = &[
     // Their children would run on stacks that hold nothing, or change what this process stands on.
     libc::SYS_clone3,
     libc::SYS_seccomp,
-    libc::SYS_swapoff,
-    libc::SYS_swapon,
 ];
 
 /// ioctl requests that would silence or take away the console the supervisor speaks on.

@@ -93,6 +93,7 @@ mod userfault_huge;
 mod userfault_meanwhile;
 mod vmstat;
 mod waiting;
+mod zram;
 
 const FAMILIES: &[&[Test]] = &[
     map::TESTS,
@@ -146,6 +147,7 @@ const FAMILIES: &[&[Test]] = &[
     socket_names::TESTS,
     privileges::TESTS,
     promises::TESTS,
+    zram::TESTS,
     posix_timers::TESTS,
     socket_rights::TESTS,
     socket_traffic::TESTS,

@@ -53,6 +53,8 @@ const SETTINGS: &[(&str, Shown)] = &[
     ("kernel/core_pattern", Anything),
     // A name, which uname(2) says.
     ("kernel/hostname", Anything),
+    ("zram0/comp_algorithm", By("zram_refuses_settings")),
+    ("zram0/*", By("zram_is_set_up_again")),
     ("debug/gup_test", By("gup_pin_sees_writes")),
     ("debug/split_huge_pages", By("folio_split_by_hand")),
     ("quire/check", Anything),

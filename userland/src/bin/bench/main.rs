@@ -20,8 +20,10 @@ mod region;
 mod replay;
 mod reshape;
 mod survivor;
+mod swap;
 mod table;
 mod vmas;
+mod zram;
 
 use meter::{Meter, Sample};
 use observer::Cell;

@@ -3,6 +3,8 @@ use crate::bench::of_quire;
 use crate::counting::Counting;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 use tools::args::Side;
 use tools::host::arch::Arch;
 use tools::machine::build::{self, Built};
@@ -19,6 +21,8 @@ pub struct Kernels {
     pub counting: Option<Counting>,
     /// More words for Quire's command line.
     pub words: String,
+    /// By machine, an initramfs with which Linux swaps.
+    pub swap: BTreeMap<Arch, PathBuf>,
 }
 
 impl Kernels {
@@ -47,6 +51,44 @@ impl Kernels {
         }
         Ok(machine)
     }
+
+    /// Gives the kernel of a machine a swap area of the same size on both sides.
+    pub fn swap(&self, machine: &mut Machine, side: Side) {
+        match side {
+            Side::Quire => machine.command_line = format!("{ZRAM} {}", machine.command_line),
+            Side::Linux => {
+                if let Some(initramfs) = self.swap.get(&machine.arch) {
+                    machine.initramfs = Some(initramfs.clone());
+                }
+            }
+        }
+    }
+}
+
+/// How Quire is told to swap. The size is what `bench` gives Linux's device.
+pub const ZRAM: &str = "zram=256M";
+
+/// For each machine the initramfs with which a Linux swaps; none, and a line that says so, where
+/// its modules cannot be had.
+pub fn all_with_zram(kernels: &Kernels) -> BTreeMap<Arch, PathBuf> {
+    let mut found = BTreeMap::new();
+    for kernel in &kernels.linux {
+        match with_zram(kernel, &kernels.built[&kernel.arch]) {
+            Ok(path) => _ = found.insert(kernel.arch, path),
+            Err(why) => eprintln!("run.sh: Linux on {} does not swap: {why:#}", kernel.arch),
+        }
+    }
+    found
+}
+
+/// The initramfs with a Linux's module zram behind it.
+pub fn with_zram(kernel: &Kernel, built: &Built) -> Result<PathBuf> {
+    let mut archive = fs::read(&built.initramfs)?;
+    archive.resize(archive.len().next_multiple_of(4), 0);
+    archive.extend(linux::zram(kernel)?);
+    let path = built.initramfs.with_extension("zram.cpio");
+    build::replace(&path, &archive)?;
+    Ok(path)
 }
 
 /// Quire for these machines.

@@ -4,7 +4,7 @@ use tools::host::errors::UsageError;
 use tools::host::words;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 32] = [
+pub const OPS: [&str; 37] = [
     "fault",
     "remap",
     "munmap",
@@ -37,10 +37,18 @@ pub const OPS: [&str; 32] = [
     "maps",
     "smaps",
     "vmas",
+    "pageout",
+    "pageout-same",
+    "refault",
+    "refault-same",
+    "refault-rand",
 ];
 
 /// The operations of which it is known what they cost Linux: docs/linux-baseline.md.
 pub const BASELINE: &[&str] = OPS.split_at(10).0;
+
+/// The operations that need a swap area.
+pub const SWAPS: &[&str] = OPS.split_at(32).1;
 
 /// Programs that are run, too, when an operation is asked for, which they may be themselves: the
 /// operation, the program, the memory that it needs, and whether it takes `--size`.

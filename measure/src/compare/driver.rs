@@ -8,6 +8,7 @@ use crate::kernels::Kernels;
 use anyhow::Result;
 use std::thread;
 use tools::host::workers;
+use tools::machine::qemu::Machine;
 
 /// Takes the jobs in their order; returns when all are done. After an interruption it does not
 /// return: the process ends.
@@ -30,11 +31,20 @@ pub fn run(
     Ok(())
 }
 
-fn boot(kernels: &Kernels, job: &Job<'_>, record: &Record) -> Result<()> {
+/// The machine of a boot.
+pub fn machine(kernels: &Kernels, job: &Job<'_>) -> Result<Machine> {
     let group = job.group;
-    let counted = kernels.counting.as_ref().map(Counting::boot);
     let line = program(kernels, &group.line);
     let mut machine = kernels.machine(job.arch, job.side, group.mib, group.cpus, &line)?;
+    if group.swaps {
+        kernels.swap(&mut machine, job.side);
+    }
+    Ok(machine)
+}
+
+fn boot(kernels: &Kernels, job: &Job<'_>, record: &Record) -> Result<()> {
+    let counted = kernels.counting.as_ref().map(Counting::boot);
+    let mut machine = machine(kernels, job)?;
     machine.plugin = counted.as_ref().map(Counted::plugin);
     let mut listener = Listener::new(record, job, counted);
     let boot = bench::watch(&machine, |piece| listener.hear(piece));

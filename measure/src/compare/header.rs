@@ -1,5 +1,5 @@
 //! The first line of a result: what was measured with what.
-use super::program;
+use super::driver;
 use super::record::{Job, Programs};
 use crate::counting::Counting;
 use crate::kernels::Kernels;
@@ -54,7 +54,7 @@ pub fn line(kernels: &Kernels, jobs: &[Job<'_>], programs: &Programs) -> Result<
     }
     let boots = jobs.iter().map(|job| job.group);
     let mut boots: Vec<Value> = boots
-        .map(|group| json!({"program": group.line, "mem_mib": group.mib, "cpus": group.cpus}))
+        .map(|group| json!({"program": group.line, "mem_mib": group.mib, "cpus": group.cpus, "swaps": group.swaps}))
         .collect();
     boots.dedup();
     let counting = kernels.counting.as_ref().map(Counting::to_value);
@@ -66,9 +66,7 @@ pub fn line(kernels: &Kernels, jobs: &[Job<'_>], programs: &Programs) -> Result<
 
 /// One kernel, with the command line of its first boot.
 fn kernel(kernels: &Kernels, job: &Job<'_>) -> Result<Value> {
-    let group = job.group;
-    let line = program(kernels, &group.line);
-    let machine = kernels.machine(job.arch, job.side, group.mib, group.cpus, &line)?;
+    let machine = driver::machine(kernels, job)?;
     let arguments = machine.arguments(Console::Pipes, &Files::default());
     let arguments = arguments.iter().map(|word| word.to_string_lossy());
     let mut line = json!({
@@ -76,6 +74,13 @@ fn kernel(kernels: &Kernels, job: &Job<'_>) -> Result<Value> {
         "command_line": machine.command_line,
         "qemu": arguments.collect::<Vec<_>>(),
     });
+    if let Some(initramfs) = kernels
+        .swap
+        .get(&job.arch)
+        .filter(|_| job.side == Side::Linux)
+    {
+        line["swap_initramfs_sha256"] = sha256(&fs::read(initramfs)?).into();
+    }
     line["from"] = match (job.side, kernels.linux(job.arch)) {
         (Side::Linux, Some(kernel)) => kernel.origin.as_str().into(),
         _ => commit().into(),

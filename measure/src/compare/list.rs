@@ -28,6 +28,9 @@ pub struct Op {
     /// Whether it is measured when nothing is said.
     #[serde(rename = "default")]
     pub by_default: bool,
+    /// Whether it needs a swap area.
+    #[serde(default)]
+    pub swaps: bool,
 }
 
 impl Op {
@@ -46,7 +49,7 @@ pub fn parse(console: &str) -> Result<Vec<Op>> {
     Ok(ops)
 }
 
-/// For tests: a list of four.
+/// For tests: a list of five.
 #[cfg(test)]
 pub fn sample() -> Vec<Op> {
     let line = |op: &str, rest: &str| {
@@ -63,6 +66,9 @@ pub fn sample() -> Vec<Op> {
     ) + &line(
         "cow-seq",
         r#""sizes_kb":[4,64],"mapped":[],"cpus":[1,4],"default":false"#,
+    ) + &line(
+        "pageout",
+        r#""sizes_kb":[4],"mapped":[],"cpus":[1],"default":false,"swaps":true"#,
     ) + r#"{"op":"gcflip","program":"gcflip","args":"256","mem_mib":3072,"folios":false,"sizes_kb":[64],"mapped":[],"cpus":[1],"default":false}"#;
     parse(&text).expect("a list")
 }
@@ -75,10 +81,11 @@ mod tests {
     fn operations_and_their_needs() {
         let ops = sample();
         let names: Vec<&str> = ops.iter().map(|op| op.name.as_str()).collect();
-        assert_eq!(names, ["fault", "fork", "cow-seq", "gcflip"]);
+        assert_eq!(names, ["fault", "fork", "cow-seq", "pageout", "gcflip"]);
         assert!(ops[1].by_pmd() && !ops[0].by_pmd() && ops[0].by_default);
-        assert_eq!((ops[2].cpus.as_slice(), ops[3].mib), (&[1, 4][..], 3072));
-        assert_eq!((ops[3].args.as_str(), ops[3].folios), ("256", false));
+        assert_eq!((ops[2].cpus.as_slice(), ops[4].mib), (&[1, 4][..], 3072));
+        assert_eq!((ops[4].args.as_str(), ops[4].folios), ("256", false));
+        assert!(ops[3].swaps && !ops[2].swaps);
     }
 
     #[test]

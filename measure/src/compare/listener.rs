@@ -62,6 +62,11 @@ impl<'a> Listener<'a> {
                 Some(why) => self.absent(&key.op, key.kb, why),
                 None => self.cell(key, figure, line),
             }
+        } else if let Some(swap) = line["swap"].as_str() {
+            let Job { arch, side, .. } = *self.job;
+            let swap = swap.to_owned();
+            let store = &self.record.store;
+            store.with(|results| results.swaps.insert((arch, side), swap));
         } else if line["first_pass"].is_string() {
             self.step();
         } else if let Some(why) = line["absent"].as_str() {
@@ -223,6 +228,7 @@ mod tests {
             line: "bench --op fork --size 64".to_owned(),
             mib: 1024,
             cpus: 1,
+            swaps: false,
             ops: vec!["fork".to_owned()],
             steps: 2,
         };

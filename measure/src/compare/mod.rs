@@ -19,6 +19,7 @@ use plan::Group;
 use record::{Job, Record};
 use results::Results;
 pub use results::{counted, is_blind};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
         .into_iter()
         .filter(|side| args.only.is_none_or(|only| only == *side))
         .collect();
-    let kernels = Kernels {
+    let mut kernels = Kernels {
         linux: match sides.contains(&Side::Linux) {
             true => linux_kernels(args, arches)?,
             false => Vec::new(),
@@ -57,6 +58,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
         built: kernels::built(arches)?,
         counting: counted::counting(args, arches)?,
         words: args.append.clone().unwrap_or_default(),
+        swap: BTreeMap::new(),
     };
     if let Some(program) = &args.time {
         let smp = match args.choice.smp.as_slice() {
@@ -66,7 +68,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
         return time::compare(&kernels, arches, smp, program, args.runs).map(|()| 0);
     }
     let bar = |steps| Bar::new("measuring", steps);
-    let (groups, record) = planned(&kernels, &args.choice, arches, &sides, json, bar)?;
+    let (groups, record) = planned(&mut kernels, &args.choice, arches, &sides, json, bar)?;
     record.store.print_on_a_signal(table::render);
     driver::run(&kernels, &jobs(&groups, arches, &sides), args.jobs, &record)?;
     print!("{}", record.store.finish(table::render)?);
@@ -82,7 +84,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
 /// The boots for what was chosen, and the record of them, whose file begins with what is measured
 /// with what.
 fn planned(
-    kernels: &Kernels,
+    kernels: &mut Kernels,
     choice: &Choice,
     arches: &[Arch],
     sides: &[Side],
@@ -91,6 +93,9 @@ fn planned(
 ) -> Result<(Vec<Group>, Record)> {
     let ops = list::parse(&listing(kernels, arches[0])?)?;
     let groups = plan::groups(&ops, choice)?;
+    if groups.iter().any(|group| group.swaps) {
+        kernels.swap = kernels::all_with_zram(kernels);
+    }
     let jobs = jobs(&groups, arches, sides);
     let steps = jobs.iter().map(|job| job.group.steps).sum();
     let programs = header::programs(kernels)?;
@@ -141,11 +146,12 @@ pub fn with_downloaded(arch: Arch, built: &Built, op: &str, kb: u32) -> Result<O
     let Some(linux) = linux::downloaded(arch)? else {
         return Ok(None);
     };
-    let kernels = Kernels {
+    let mut kernels = Kernels {
         built: [(arch, built.clone())].into(),
         linux: vec![linux],
         counting: None,
         words: String::new(),
+        swap: BTreeMap::new(),
     };
     let choice = Choice {
         set: Set::Quick,
@@ -153,7 +159,14 @@ pub fn with_downloaded(arch: Arch, built: &Built, op: &str, kb: u32) -> Result<O
         size: vec![kb],
         smp: vec![1],
     };
-    let (groups, record) = planned(&kernels, &choice, &[arch], &Side::ALL, None, Bar::hidden)?;
+    let (groups, record) = planned(
+        &mut kernels,
+        &choice,
+        &[arch],
+        &Side::ALL,
+        None,
+        Bar::hidden,
+    )?;
     driver::run(
         &kernels,
         &jobs(&groups, &[arch], &Side::ALL),

@@ -19,6 +19,8 @@ pub struct Group {
     pub mib: u64,
     /// CPUs of the machine.
     pub cpus: u32,
+    /// Whether the kernel has a swap area.
+    pub swaps: bool,
     /// The operations, by their names in the list.
     pub ops: Vec<String>,
     /// How many steps of progress it makes: the program prints a line for each.
@@ -30,6 +32,7 @@ pub struct Group {
 struct Needs {
     mib: u64,
     cpus: u32,
+    swaps: bool,
     by_pmd: bool,
     kb: u32,
 }
@@ -45,6 +48,7 @@ pub fn groups(ops: &[Op], choice: &Choice) -> Result<Vec<Group>, UsageError> {
             let by_pmd = !needs.by_pmd || op.by_pmd();
             by_pmd
                 && op.mib == needs.mib
+                && op.swaps == needs.swaps
                 && op.cpus.contains(&needs.cpus)
                 && op.sizes.contains(&needs.kb)
         };
@@ -110,11 +114,15 @@ fn all_needs(ops: &[&Op], choice: &Choice) -> Vec<Needs> {
     let cpus = cpus.filter(|cpus| choice.smp.is_empty() || choice.smp.contains(cpus));
     let cpus = sorted(cpus.map(|cpus| u64::from(*cpus)).collect());
     let mut needs = Vec::new();
-    for mib in sorted(ops.iter().map(|op| op.mib).collect()) {
+    let mut machines: Vec<_> = ops.iter().map(|op| (op.swaps, op.mib)).collect();
+    machines.sort_unstable();
+    machines.dedup();
+    for (swaps, mib) in machines {
         for cpus in cpus.iter().map(|cpus| *cpus as u32) {
             let with = |kb, by_pmd| Needs {
                 mib,
                 cpus,
+                swaps,
                 by_pmd,
                 kb,
             };
@@ -134,6 +142,7 @@ fn together(needs: Needs, ops: Vec<String>) -> Group {
         line: format!("bench --op {} --size {}{mapped}", ops.join(","), needs.kb),
         mib: needs.mib,
         cpus: needs.cpus,
+        swaps: needs.swaps,
         // A line before the first pass of each, and its figure.
         steps: 2 * ops.len() as u64,
         ops,
@@ -160,6 +169,7 @@ fn by_itself(op: &Op, choice: &Choice) -> Option<Group> {
         line,
         mib: op.mib,
         cpus: *cpus,
+        swaps: op.swaps,
         ops: vec![op.name.clone()],
         // It prints more lines than that; the rest counts when it ends.
         steps: 4 * sizes.len() as u64,
@@ -176,7 +186,10 @@ mod tests {
         let groups = groups(&sample(), &options::<CompareArgs>(line).choice).unwrap();
         groups
             .iter()
-            .map(|group| format!("{}M/{} {}", group.mib, group.cpus, group.line))
+            .map(|group| {
+                let swaps = if group.swaps { " swaps" } else { "" };
+                format!("{}M/{}{swaps} {}", group.mib, group.cpus, group.line)
+            })
             .collect()
     }
 
@@ -208,6 +221,13 @@ mod tests {
                 "1024M/4 bench --op cow-seq --size 4",
                 "1024M/4 bench --op cow-seq --size 64",
                 "3072M/1 gcflip 256",
+            ]
+        );
+        assert_eq!(
+            lines("run.sh compare --op fault,pageout --size 4"),
+            [
+                "1024M/1 bench --op fault --size 4",
+                "1024M/1 swaps bench --op pageout --size 4",
             ]
         );
         assert_eq!(

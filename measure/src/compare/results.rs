@@ -103,6 +103,8 @@ pub struct Results {
     pub absent: BTreeMap<(Arch, Side, String), BTreeMap<String, BTreeSet<u64>>>,
     /// What each kernel calls itself.
     pub releases: BTreeMap<(Arch, Side), String>,
+    /// What each kernel swaps to, where it says so.
+    pub swaps: BTreeMap<(Arch, Side), String>,
     /// Boots that did not get to their end, each with how.
     pub failures: Vec<String>,
 }

@@ -20,7 +20,7 @@ pub fn render(results: &Results) -> String {
     for ((_, title), pairs) in COUNTED.iter().zip(&results.counted) {
         text += &unit(title, HIGH_COUNTED, pairs, results);
     }
-    text + &absent(results)
+    text + &swaps(results) + &absent(results)
 }
 
 /// All machines in one unit.
@@ -115,6 +115,13 @@ fn high(arch: Arch, limit: f64, rows: &[(&Place, &Pair)]) -> String {
         let _ = writeln!(text, "  {name}: {cells}");
     }
     text
+}
+
+fn swaps(results: &Results) -> String {
+    let line = |((arch, side), to): (&(Arch, Side), &String)| {
+        format!("{arch}, {}: swaps to {to}\n", side.title())
+    };
+    results.swaps.iter().map(line).collect()
 }
 
 fn absent(results: &Results) -> String {

@@ -11,6 +11,7 @@ use crate::store::Store;
 use anyhow::{Context, Result};
 pub use cell::{Cell, Found};
 use counts::args::Lines;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 use tools::args::{ConflictsArgs, Side};
@@ -51,6 +52,7 @@ pub fn conflicts(args: &ConflictsArgs) -> Result<u8> {
         },
         built: kernels::built(arches)?,
         words: String::new(),
+        swap: BTreeMap::new(),
     };
     let mut jobs = Vec::new();
     for program in &programs {
@@ -81,6 +83,7 @@ pub fn with_built(arch: Arch, built: &Built, ops: &[&str], places: &[&str]) -> R
         linux: Vec::new(),
         counting: Some(Counting::new("it needs", &[arch], Lines::Each, None)?),
         words: String::new(),
+        swap: BTreeMap::new(),
     };
     let store = Store::new(Vec::new(), None, Bar::hidden(0));
     for program in programs(&owned(ops), &owned(places))? {

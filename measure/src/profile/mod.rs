@@ -1,4 +1,4 @@
-//! `./run.sh profile`: which functions of the kernel an operation of the bench spends its
+//! `./run.sh profile`: which functions of a kernel an operation of the bench spends its
 //! instructions in.
 //!
 //! The program of the bench stops before and after what it measures and waits for a key; between
@@ -8,6 +8,7 @@ mod table;
 mod trace;
 
 use crate::bench::{counted, plan};
+use crate::kernels;
 use anyhow::{Context, Result, bail};
 use monitor::Monitor;
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -15,13 +16,14 @@ use std::fs;
 use std::path::Path;
 use std::slice;
 use std::time::Duration;
-use tools::args::ProfileArgs;
+use tools::args::{ProfileArgs, Side};
 use tools::host::errors::UsageError;
 use tools::host::workspace::{self, Temporary};
 use tools::host::{install, symbols};
-use tools::machine::build;
+use tools::machine::build::{self, Built};
 use tools::machine::guest::{Event, Guest};
-use tools::machine::qemu::Console;
+use tools::machine::linux;
+use tools::machine::qemu::{Console, Machine};
 use trace::Counts;
 
 /// A machine that prints nothing for this long hangs.
@@ -36,16 +38,7 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
     let raw = workspace::writable("--raw", args.raw.as_deref())?;
     install::ensure_qemu(&[args.arch], args.install.no_install)?;
     let built = build::build(args.arch, false)?;
-    let mut machine = counted(args.arch, "1G");
-    machine.image.clone_from(&built.image);
-    machine.smp = args.smp;
-    machine.command_line = format!(
-        "quiet {} -- bench --op {} --size {} --pages {} --watched yes",
-        args.append.as_deref().unwrap_or_default(),
-        args.op,
-        args.size,
-        args.pages
-    );
+    let mut machine = machine(args, &built)?;
     let folder = Temporary::folder("profile")?;
     let (log, socket) = (folder.path().join("log"), folder.path().join("qmp"));
     mkfifoat(CWD, &log, Mode::RUSR | Mode::WUSR)?;
@@ -53,8 +46,11 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
         "-qmp".to_owned(),
         format!("unix:{},server=on,wait=off", text(&socket)?),
     ]);
-    let counts = watch(&machine, &log, &socket)?;
-    let functions = symbols::functions(&fs::read(&built.elf)?)?;
+    let (counts, said) = watch(&machine, &log, &socket)?;
+    let functions = match args.on {
+        Side::Quire => symbols::functions(&fs::read(&built.elf)?)?,
+        Side::Linux => symbols::listed(&said),
+    };
     print!(
         "{}",
         table::render(&counts, &functions, args.pages, args.top)
@@ -66,10 +62,41 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Runs the machine; returns what it executed between the two stops.
-fn watch(machine: &tools::machine::qemu::Machine, log: &Path, socket: &Path) -> Result<Counts> {
+/// The machine in which the program stops around the operation.
+fn machine(args: &ProfileArgs, built: &Built) -> Result<Machine> {
+    let ProfileArgs {
+        arch,
+        op,
+        size,
+        pages,
+        ..
+    } = args;
+    let line = format!("bench --op {op} --size {size} --pages {pages} --watched yes");
+    let swaps = plan::SWAPS.contains(&op.as_str());
+    let mut machine = counted(*arch, "1G");
+    machine.smp = args.smp;
+    if args.on == Side::Linux {
+        let kernel = linux::of_distribution(&[*arch], false)?.pop();
+        let kernel = kernel.context("a Linux for this machine")?;
+        machine.initramfs = Some(match swaps {
+            true => kernels::with_zram(&kernel, built)?,
+            false => built.initramfs.clone(),
+        });
+        machine.image = kernel.image;
+        machine.command_line = linux::words(*arch, &line);
+        return Ok(machine);
+    }
+    let words = args.append.as_deref().unwrap_or_default();
+    let swap = if swaps { kernels::ZRAM } else { "" };
+    machine.image.clone_from(&built.image);
+    machine.command_line = format!("quiet {swap} {words} -- {line}");
+    Ok(machine)
+}
+
+/// Runs the machine; returns what it executed between the two stops, and what it said before.
+fn watch(machine: &Machine, log: &Path, socket: &Path) -> Result<(Counts, String)> {
     let mut guest = Guest::start(machine, Console::Pipes, true)?;
-    wait_for(&mut guest, "\"begin\"}")?;
+    let said = wait_for(&mut guest, "\"begin\"}")?;
     let mut monitor = Monitor::connect(socket)?;
     let reader = {
         let log = log.to_owned();
@@ -83,15 +110,21 @@ fn watch(machine: &tools::machine::qemu::Machine, log: &Path, socket: &Path) -> 
     monitor.command("log none")?;
     guest.stop();
     match reader.join() {
-        Ok(counts) => counts,
+        Ok(counts) => Ok((counts?, said)),
         Err(_) => bail!("the reader of the log panicked"),
     }
 }
 
-/// Until the guest has printed this.
-fn wait_for(guest: &mut Guest, words: &str) -> Result<()> {
-    let mut said = String::new();
-    while !said.contains(words) {
+/// Until the guest has printed this; returns what it said.
+fn wait_for(guest: &mut Guest, words: &str) -> Result<String> {
+    let (mut said, mut looked_at) = (String::new(), 0);
+    let words = words.as_bytes();
+    // A list of functions is long: what was looked at is not looked at again.
+    while !said.as_bytes()[looked_at..]
+        .windows(words.len())
+        .any(|found| found == words)
+    {
+        looked_at = said.len().saturating_sub(words.len());
         let limit = guest.limit(SILENCE);
         match guest.next_within(&[limit]) {
             Event::Output(piece) => said += &String::from_utf8_lossy(&piece),
@@ -99,7 +132,7 @@ fn wait_for(guest: &mut Guest, words: &str) -> Result<()> {
             Event::Nothing => bail!("the machine says nothing any more:\n{said}"),
         }
     }
-    Ok(())
+    Ok(said)
 }
 
 fn text(path: &Path) -> Result<String> {

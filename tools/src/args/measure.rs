@@ -1,4 +1,5 @@
 //! Options of `bench`, `seeds`, `profile` and `house`.
+use super::compare::Side;
 use super::shared::{Install, Machines, cpus};
 use crate::host::arch::Arch;
 use clap::Args;
@@ -99,7 +100,16 @@ pub struct ProfileArgs {
     /// How many functions are printed
     #[arg(long, value_name = "N", default_value_t = 25)]
     pub top: usize,
-    /// More words for the kernel's command line, like contpte=off
+    /// The kernel whose functions they are; of Linux the newest that the distribution has
+    #[arg(
+        long,
+        value_enum,
+        value_name = "quire|linux",
+        default_value = "quire",
+        hide_possible_values = true
+    )]
+    pub on: Side,
+    /// More words for Quire's command line, like contpte=off
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Option<String>,
     /// Write how often each instruction was executed, too: its address and the number

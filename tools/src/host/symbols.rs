@@ -57,6 +57,17 @@ fn encode(symbols: &BTreeMap<u64, String>) -> Vec<u8> {
     table
 }
 
+/// The same from a text with lines like Linux's /proc/kallsyms: address, kind, name.
+pub fn listed(text: &str) -> BTreeMap<u64, String> {
+    let symbol = |line: &str| {
+        let mut words = line.split_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        words.next().filter(|kind| ["t", "T"].contains(kind))?;
+        Some((address, words.next()?.to_owned()))
+    };
+    text.lines().filter_map(symbol).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -61,14 +61,9 @@ impl Apt {
 
     /// Puts the kernel of a package into `file`.
     pub fn unpack_kernel(&self, package: &Package, scratch: &Path, file: &Path) -> Result<()> {
-        let Package {
-            name,
-            version,
-            arch,
-        } = package;
-        let named = format!("{name}:{}={version}", debian(*arch));
-        let tree = self.unpack(&[&named], scratch)?;
-        let kernel = kernel_in(&tree).with_context(|| format!("there is no vmlinuz in {name}"))?;
+        let tree = self.unpack(&[&package.named_exactly()], scratch)?;
+        let kernel = kernel_in(&tree);
+        let kernel = kernel.with_context(|| format!("there is no vmlinuz in {}", package.name))?;
         fs::copy(&kernel, file).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(())
     }

@@ -46,6 +46,25 @@ impl Package {
         Some(name.split_once("-cloud-")?.0)
     }
 
+    /// The package with the modules of this kernel, which is the same in older Debians.
+    pub fn of_modules(&self) -> Package {
+        let name = self.name.replacen(BINARY, "linux-modules-", 1);
+        Package {
+            name,
+            ..self.clone()
+        }
+    }
+
+    /// As apt-get(8) takes it: this version, for its machine.
+    pub fn named_exactly(&self) -> String {
+        let Package {
+            name,
+            version,
+            arch,
+        } = self;
+        format!("{name}:{}={version}", debian(*arch))
+    }
+
     /// What orders packages by age: the numbers of the release, and which of two with the same
     /// has the kernel.
     fn age(&self) -> (Vec<u64>, bool) {
@@ -148,6 +167,20 @@ mod tests {
         assert_eq!(chosen(&names[..2], &[Arch::Aarch64]), [names[1]]);
         assert!(chosen(&names, &[Arch::X86_64]).is_empty());
         assert!(chosen(&[], &Arch::ALL).is_empty());
+    }
+
+    #[test]
+    fn where_the_modules_are() {
+        let of = |name: &str| {
+            Package::named(name, "1-1")
+                .unwrap()
+                .of_modules()
+                .named_exactly()
+        };
+        let newer = of("linux-binary-7.2.13+deb14-cloud-arm64");
+        assert_eq!(newer, "linux-modules-7.2.13+deb14-cloud-arm64:arm64=1-1");
+        let older = of("linux-image-6.12.95+deb12-cloud-amd64");
+        assert_eq!(older, "linux-image-6.12.95+deb12-cloud-amd64:amd64=1-1");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod apt;
 mod choose;
 mod format;
+mod modules;
 mod source;
 
 use crate::host::arch::Arch;
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use modules::zram;
 pub use source::{FOLDERS, ORIGIN, Tests, tests};
 
 /// What Linux is measured with: it is at its best so. x86_64 has to do without `nokaslr`: Linux
@@ -41,6 +43,8 @@ pub struct Kernel {
     pub origin: String,
     /// Of that file, in hexadecimal digits.
     pub sha256: String,
+    /// That package.
+    package: Option<Package>,
 }
 
 impl Kernel {
@@ -51,6 +55,7 @@ impl Kernel {
             image,
             origin,
             sha256: sha256(&bytes),
+            package: None,
         })
     }
 }
@@ -166,7 +171,10 @@ fn file_name(package: &Package) -> String {
 fn kernel(package: &Package) -> Result<Kernel> {
     let path = folder().join(package.arch.name()).join(file_name(package));
     let origin = format!("{} {}", package.name, package.version);
-    Kernel::new(package.arch, path, origin)
+    Ok(Kernel {
+        package: Some(package.clone()),
+        ..Kernel::new(package.arch, path, origin)?
+    })
 }
 
 /// The packages whose kernels were kept.

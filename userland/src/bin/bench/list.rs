@@ -45,8 +45,10 @@ pub fn print() {
         };
         let args = format!("--op {}", op.name);
         let begins = begins([op.name, op.about, "bench", &args], op.sizes, op.mib);
-        let (cpus, default) = (op.cpus, op.by_default);
-        println!("{begins},\"mapped\":{mapped:?},\"cpus\":{cpus:?},\"default\":{default}}}");
+        let (cpus, default, swaps) = (op.cpus, op.by_default, op.swaps);
+        println!(
+            "{begins},\"mapped\":{mapped:?},\"cpus\":{cpus:?},\"default\":{default},\"swaps\":{swaps}}}"
+        );
     }
     for it in BESIDE {
         let begins = begins(
@@ -54,7 +56,7 @@ pub fn print() {
             it.sizes,
             it.mib,
         );
-        println!("{begins},\"mapped\":[],\"cpus\":[1],\"default\":false}}");
+        println!("{begins},\"mapped\":[],\"cpus\":[1],\"default\":false,\"swaps\":false}}");
     }
 }
 

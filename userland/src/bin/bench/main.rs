@@ -20,8 +20,10 @@ mod region;
 mod replay;
 mod reshape;
 mod survivor;
+mod swap;
 mod table;
 mod vmas;
+mod zram;
 
 use meter::{Meter, Sample};
 use observer::Cell;
@@ -29,6 +31,7 @@ use plan::Plan;
 use region::HUGE;
 use table::{OPS, Op, PAGES};
 use userland::controls::Controls;
+use userland::counters::on_quire;
 use userland::marks::Marks;
 use userland::sys::Result;
 use userland::{measuring, sys};
@@ -106,6 +109,9 @@ fn run(plan: &Plan) -> Result<usize> {
             meter.quietly(|meter| op.run(meter))?;
         }
         meter.pages = plan.pages;
+        if plan.watched && !on_quire() {
+            observer::print_functions();
+        }
         for op in &chosen {
             meter.cell = Cell {
                 op: op.name,

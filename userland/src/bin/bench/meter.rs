@@ -14,8 +14,10 @@ const PLACE: &str = "/proc/vmstat and /sys/kernel/mm/quire/counters";
 const LOCKS: &CStr = c"/sys/kernel/mm/quire/contention";
 /// Those that belong to a line, in this order, when they moved. Quire has all of them, other
 /// kernels the first.
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 17] = [
     "pgfault",
+    "pswpout",
+    "pswpin",
     "account_updates",
     "account_atomics",
     "entry_writes",

@@ -49,6 +49,15 @@ impl Observer {
     }
 }
 
+/// Prints where a kernel other than Quire has its functions, as it lists them.
+pub fn print_functions() {
+    let all = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let is_code = |line: &&str| line.contains(" t ") || line.contains(" T ");
+    all.lines()
+        .filter(is_code)
+        .for_each(|line| println!("{line}"));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

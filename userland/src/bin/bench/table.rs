@@ -1,7 +1,8 @@
 //! The operations by name, and what each needs of a machine.
 use crate::meter::{Meter, Sample};
 use crate::ops::{self, DOT, FILL, OF_2M, OF_64K};
-use crate::{beside, children, copies, reach, replay, reshape, survivor, vmas};
+use crate::swap::{self, Contents};
+use crate::{beside, children, copies, reach, replay, reshape, survivor, vmas, zram};
 use Run::{Once, Several};
 use userland::counters::on_quire;
 use userland::measuring::SIZES;
@@ -29,6 +30,8 @@ pub struct Op {
     pub mib: usize,
     /// The numbers of CPUs at which it is measured.
     pub cpus: &'static [usize],
+    /// Whether it needs a swap area.
+    pub swaps: bool,
     /// Why this kernel does not have it.
     pub absent: fn() -> Option<String>,
     /// Does it once.
@@ -55,7 +58,7 @@ impl Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 32] = [
+pub const OPS: [Op; 37] = [
     op(
         "fault",
         "the first write to each page",
@@ -242,6 +245,41 @@ pub const OPS: [Op; 32] = [
     )
     .at(&[4])
     .on_request(),
+    op(
+        "pageout",
+        "MADV_PAGEOUT of the region, pages half of text and half random",
+        Once(|m| swap::pageout(m, Contents::Mixed)),
+    )
+    .mapped()
+    .swapped(),
+    op(
+        "pageout-same",
+        "MADV_PAGEOUT of the region, all bytes the same",
+        Once(|m| swap::pageout(m, Contents::Same)),
+    )
+    .mapped()
+    .swapped(),
+    op(
+        "refault",
+        "a read of each page after pageout, in order",
+        Once(|m| swap::refault(m, Contents::Mixed)),
+    )
+    .mapped()
+    .swapped(),
+    op(
+        "refault-same",
+        "a read of each page after pageout-same, in order",
+        Once(|m| swap::refault(m, Contents::Same)),
+    )
+    .mapped()
+    .swapped(),
+    op(
+        "refault-rand",
+        "a read of one page in 16 after pageout, at random, for each page read",
+        Once(swap::sparse),
+    )
+    .mapped()
+    .swapped(),
 ];
 
 const fn op(name: &'static str, about: &'static str, run: Run) -> Op {
@@ -253,6 +291,7 @@ const fn op(name: &'static str, about: &'static str, run: Run) -> Op {
         by_mapping: false,
         mib: 1024,
         cpus: &[1],
+        swaps: false,
         absent: || None,
         run,
     }
@@ -284,6 +323,13 @@ impl Op {
         Op {
             by_mapping: true,
             ..self
+        }
+    }
+    const fn swapped(self) -> Op {
+        Op {
+            swaps: true,
+            absent: zram::none,
+            ..self.on_request()
         }
     }
     const fn unless(self, absent: fn() -> Option<String>) -> Op {

@@ -55,6 +55,7 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     // rest comes back once.
     match worker::reclaim() {
         None => return false,
+        Some(_) if worker::is_hopeless() => {}
         Some(stored) if attempt == 0 || stored > 0 && !mm().is_thrashing() => return true,
         Some(_) => {}
     }
@@ -129,6 +130,7 @@ fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
         signal::kill_current(task);
         return None;
     };
+    worker::hope_again();
     *VICTIM.lock() = Some(Arc::downgrade(&victim));
     report::killed(&victim);
     KILLS.fetch_add(1, Relaxed);

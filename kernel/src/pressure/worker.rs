@@ -37,6 +37,18 @@ pub static SWAPPINESS: AtomicI64 = AtomicI64::new(60);
 static REQUESTS: WaitQueue = WaitQueue::new();
 static ENDS: WaitQueue = WaitQueue::new();
 
+/// Rounds in a row that have left hardly any memory.
+static FRUITLESS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether rounds only give programs the few pages back that they wait for next.
+pub fn is_hopeless() -> bool {
+    FRUITLESS.load(Relaxed) >= 3
+}
+/// A process ends: the next rounds are asked anew.
+pub fn hope_again() {
+    FRUITLESS.store(0, Relaxed);
+}
+
 /// Starts the thread, before there are programs.
 pub fn start() {
     task::spawn_kernel_thread(b"reclaim", run).expect("there is memory at boot");
@@ -97,12 +109,21 @@ fn round() {
         space.split_deferred();
         space.drop_droppable();
     });
-    if store(|want| mm().reclaim(want)) != 0 {
+    let stored = store(|want| mm().reclaim(want));
+    if stored != 0 {
         ALL_HOT.store(false, Relaxed);
     }
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
     kernel_lock::with(requests::barrier);
+    let zones = mm().allocator().zones().iter();
+    let left: u64 = zones
+        .map(|zone| zone.free_frames().saturating_sub(zone.marks().min))
+        .sum();
+    match stored < STEP && left < STEP {
+        true => FRUITLESS.fetch_add(1, Relaxed),
+        false => FRUITLESS.swap(0, Relaxed),
+    };
 }
 
 /// Stores pages by `f` until memory is not tight, there are no more, or it is a batch of them.

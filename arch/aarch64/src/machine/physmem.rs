@@ -6,6 +6,7 @@ use super::{features, icache, pairs, regs};
 use crate::pte::bits;
 use arch_boot::{DIRECT_MAP, rows};
 use core::arch::asm;
+use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use mm::addr::*;
 use mm::arch::*;
@@ -211,6 +212,11 @@ impl PhysMem for Hardware {
     fn write(&self, to: PhysAddr, from: &[u8]) {
         // SAFETY: as in `read`.
         unsafe { copy((DIRECT_MAP + to.0) as *mut u8, from.as_ptr(), from.len()) };
+    }
+    fn fill(&self, to: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
+        let to = (DIRECT_MAP + to.0) as *mut u8;
+        // SAFETY: as in `read`; nobody else can reach the frames meanwhile.
+        f(unsafe { slice::from_raw_parts_mut(to, len as usize) });
     }
 }
 

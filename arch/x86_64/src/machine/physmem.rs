@@ -5,6 +5,7 @@ use super::direct_map;
 use super::tlb::Hardware;
 use arch_boot::rows;
 use core::arch::asm;
+use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use mm::addr::{Order, Pfn, PhysAddr};
 use mm::arch::{Blank, Level, Live, PhysMem, Row, Series, Settled, TABLE_ENTRIES, Unwalked};
@@ -114,6 +115,10 @@ impl PhysMem for Hardware {
     fn write(&self, to: PhysAddr, from: &[u8]) {
         // SAFETY: the caller owns the frames.
         unsafe { copy_bytes(direct_map::pointer(to.0), from.as_ptr(), from.len()) }
+    }
+    fn fill(&self, to: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
+        // SAFETY: the caller owns the frames, and nobody else can reach them meanwhile.
+        f(unsafe { slice::from_raw_parts_mut(direct_map::pointer(to.0), len as usize) });
     }
 }
 

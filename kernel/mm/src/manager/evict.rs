@@ -311,21 +311,20 @@ impl<M: Machine> Mm<M> {
             let Place::Loading(kept) = self.place(unit) else {
                 unreachable!("{unit:?} is loading");
             };
-            let bytes = unit.order.bytes();
-            match kept.len {
-                0 => bench.plain(bytes).fill((kept.first.0 >> 8) as u8),
-                len => bench.unpack(self, &self.pieces(unit, kept), len, bytes),
-            }
-            let plain = bench.plain(bytes);
+            let (bytes, pieces) = (unit.order.bytes(), self.pieces(unit, kept));
+            let mem = self.machine().mem();
             match &load.to {
                 Frames::Block(all, head) => {
                     let to = *head + (unit.first - all.first);
-                    self.machine().mem().write(to.start(), plain);
+                    mem.fill(to.start(), bytes, &mut |to| {
+                        bench.unpack(self, &pieces, kept, to)
+                    });
                 }
                 Frames::Pages(_, pages) => {
+                    let plain = bench.unpack_here(self, &pieces, kept, bytes);
                     let parts = plain.chunks(PAGE_SIZE as usize);
                     for (part, page) in parts.zip(pages) {
-                        self.machine().mem().write(page.start(), part);
+                        mem.write(page.start(), part);
                     }
                 }
             }

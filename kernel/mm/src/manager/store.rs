@@ -11,12 +11,14 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::frame::list::FrameList;
+use crate::frame::slots::{Kept, UNIT};
 use crate::frame::zone::Reserve;
-use crate::frame::{FrameTable, Kind, slots::UNIT};
+use crate::frame::{FrameTable, Kind};
 use crate::manager::Mm;
 use crate::sync::{Lock, rank};
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
+use core::mem;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
@@ -101,15 +103,30 @@ impl Bench {
         let len = compress_into_with_table(plain, &mut self.packed, &mut self.table).ok()?;
         (len <= worth(plain.len())).then(|| Packed::Bytes(&self.packed[..len]))
     }
-    /// Fills the first `n` bytes with those of `pieces`, which [`Self::pack`] made of as many.
-    pub fn unpack<M: Machine>(&mut self, mm: &Mm<M>, pieces: &Pieces, len: usize, n: u64) {
-        let Bench { plain, packed, .. } = self;
-        let packed = &mut packed[..len];
+    /// Fills `to` with what [`Self::pack`] has made `pieces` of.
+    pub fn unpack<M: Machine>(&mut self, mm: &Mm<M>, pieces: &Pieces, kept: Kept, to: &mut [u8]) {
+        if kept.len == 0 {
+            return to.fill((kept.first.0 >> 8) as u8);
+        }
+        let packed = &mut self.packed[..kept.len];
         for (piece, at) in packed.chunks_mut(PAGE_SIZE as usize).zip(pieces) {
             mm.machine().mem().read(*at, piece);
         }
-        let unpacked = decompress_into(packed, &mut plain[..n as usize]);
-        assert_eq!(unpacked.ok(), Some(n as usize), "what was stored is broken");
+        let unpacked = decompress_into(packed, to);
+        assert_eq!(unpacked.ok(), Some(to.len()), "what was stored is broken");
+    }
+    /// [`Self::unpack`] of `n` bytes, here.
+    pub fn unpack_here<M: Machine>(
+        &mut self,
+        mm: &Mm<M>,
+        pieces: &Pieces,
+        kept: Kept,
+        n: u64,
+    ) -> &[u8] {
+        let mut plain = mem::take(&mut self.plain);
+        self.unpack(mm, pieces, kept, &mut plain[..n as usize]);
+        self.plain = plain;
+        &self.plain[..n as usize]
     }
 }
 

@@ -55,9 +55,12 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     // rest comes back once.
     match worker::reclaim() {
         None => return false,
-        Some(_) if worker::is_hopeless() => {}
-        Some(stored) if attempt == 0 || stored > 0 && !mm().is_thrashing() => return true,
-        Some(_) => {}
+        Some(stored) => {
+            let is_progress = attempt == 0 || stored > 0 && !mm().is_thrashing();
+            if is_progress && !worker::is_hopeless() {
+                return true;
+            }
+        }
     }
     let Some(victim) = dying().or_else(|| kill_one(task)) else {
         return false;

@@ -17,6 +17,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use mm::frame::zone::Zone;
 
 /// Requests so far.
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -116,14 +117,12 @@ fn round() {
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
     kernel_lock::with(requests::barrier);
-    let zones = mm().allocator().zones().iter();
-    let left: u64 = zones
-        .map(|zone| zone.free_frames().saturating_sub(zone.marks().min))
-        .sum();
-    match stored < STEP && left < STEP {
-        true => FRUITLESS.fetch_add(1, Relaxed),
-        false => FRUITLESS.swap(0, Relaxed),
-    };
+    let left: u64 = mm().allocator().zones().iter().map(Zone::for_users).sum();
+    if stored < STEP && left < STEP {
+        FRUITLESS.fetch_add(1, Relaxed);
+    } else {
+        hope_again();
+    }
 }
 
 /// Stores pages by `f` until memory is not tight, there are no more, or it is a batch of them.

@@ -124,9 +124,13 @@ impl Zone {
     pub fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
-    /// Whether no frame is left for user memory.
+    /// Free frames that user memory may take.
+    pub fn for_users(&self) -> u64 {
+        self.available(&self.buddy.lock(), Reserve::User)
+    }
+    /// Whether there is none.
     pub fn is_short(&self) -> bool {
-        self.available(&self.buddy.lock(), Reserve::User) == 0
+        self.for_users() == 0
     }
     /// Free frames, without the lock: as of a moment ago, where other CPUs allocate and free.
     pub fn free_frames(&self) -> u64 {

@@ -121,8 +121,7 @@ impl<M: Machine> Mm<M> {
         self.count_folios(order, Stat::Split, 1);
         frames.split(head, order, to);
         if to == Order(0) {
-            let units = (0..order.pages()).step_by(UNIT.pages() as usize);
-            units.for_each(|n| self.slot(first + n).set_in_pages(true));
+            self.set_in_pages(first, order, true);
         }
         for unit in self.units_at(*slots, first, order.pages()) {
             let pfn = head + (unit.first - first);

@@ -45,9 +45,7 @@ const SPANS: [[Order; 3]; CLASSES] = {
 const fn sort(class: usize, a: &mut Order, b: &mut Order) {
     // In the frames of the largest one.
     if (capacity(*a, class) << (2 - a.0)) < capacity(*b, class) << (2 - b.0) {
-        let was = *a;
-        *a = *b;
-        *b = was;
+        mem::swap(a, b);
     }
 }
 /// The most bytes of a unit.

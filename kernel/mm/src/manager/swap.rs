@@ -191,6 +191,12 @@ impl<M: Machine> Mm<M> {
             false => Unit { first, order },
         }
     }
+    /// Notes of 2^order slots from the first of a unit on whether they are in pages.
+    pub(super) fn set_in_pages(&self, first: Pfn, order: Order, on: bool) {
+        for n in (0..order.pages()).step_by(UNIT.pages() as usize) {
+            self.slot(first + n).set_in_pages(on);
+        }
+    }
     /// All units of a block, in order.
     pub(crate) fn units(&self, slots: Block) -> impl Iterator<Item = Unit> {
         self.units_at(slots, slots.head, slots.order.pages())
@@ -208,10 +214,13 @@ impl<M: Machine> Mm<M> {
     /// Whether `pages` come back at once where one of them is asked for: while an eighth of memory
     /// is free besides, unless the switch says what to do.
     pub(crate) fn comes_whole(&self, pages: u64) -> bool {
-        let counts = self.counts();
         match self.switches.swap_in() {
             SwapIn::Page => false,
-            SwapIn::Adaptive => counts.free > pages + counts.total / 8,
+            SwapIn::Adaptive => {
+                let frames = 1 + pages + self.allocator.total / 8;
+                let frames = frames.saturating_sub(self.idle_zeros());
+                self.allocator.has_free_frames(frames)
+            }
             SwapIn::Whole => true,
         }
     }
@@ -369,9 +378,7 @@ impl<M: Machine> Mm<M> {
                 Place::Loading(_) => unreachable!("who loads {slots:?} has a reference"),
             }
         }
-        for unit in (0..order.pages()).step_by(UNIT.pages() as usize) {
-            self.slot(head + unit).set_in_pages(false);
-        }
+        self.set_in_pages(head, order, false);
         let last = self.sub_plain(head, order);
         debug_assert!(last, "slots {slots:?} are named while they are freed");
         self.swap.free.give(frames, head, order);

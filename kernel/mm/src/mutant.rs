@@ -114,6 +114,8 @@ mutants! {
     ForgetSwapped,
     /// A folio is stored that others than its slots have.
     StoreInUse,
+    /// A folio of an object goes to slots while somebody maps it.
+    ShelveMapped,
     /// Slots that are cut to pages forget what names them.
     CutForgetsNames,
     /// Fork shares tables with guards.

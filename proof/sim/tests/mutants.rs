@@ -606,6 +606,17 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             let _child = w.adopt(p.fork().unwrap());
             p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();
         })],
+        Mutant::ShelveMapped => vec![blocks("which is Free", |w, p| {
+            let object = Object::new(&w.mm);
+            object.set_len(PAGE_SIZE);
+            let to = page(1000);
+            p.map(of_object(&object, 0, to, 1, RW, VmaFlags::SHARED))
+                .unwrap();
+            w.store(0, p, to, 1).unwrap();
+            w.mm.reclaim_cold(1);
+            w.mm.reclaim_cold(1);
+            w.check(&[p], &[&object]);
+        })],
         Mutant::CutForgetsNames => vec![blocks("does not say what was found", |w, p| {
             w.mm.switches().set(Switch::SwapIn, SwapIn::Page as u32);
             p.advise(AT, BLOCK * PAGE_SIZE, Advice::PageOut).unwrap();

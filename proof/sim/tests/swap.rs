@@ -3,14 +3,18 @@
 
 mod common;
 
-use arch_sim::{Options, Process, World};
+use arch_sim::{Options, Process, Sim, World};
 use common::*;
-use mm::addr::PAGE_SIZE;
+use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
+use mm::object::Object;
 use mm::switch::{ForkBy, SwapIn, Switch};
-use mm::vma::Prot;
+use mm::thp::ORDERS;
+use mm::thp::controls::ShmemSize;
+use mm::vma::{Prot, VmaFlags};
 use mm::{Advice, Error, RemapFlags};
+use std::sync::Arc;
 
 const PAGES: u64 = 40;
 const ALL: u64 = PAGES * PAGE_SIZE;
@@ -339,6 +343,133 @@ fn swap_off_is_given_up<F: PteFormat>(w: &World<F>) {
     }
 }
 
+/// Shared memory of which page `n` has byte `n`, mapped by nobody any more.
+fn object<F: PteFormat>(w: &World<F>, orders: &[u8]) -> Arc<Object<Sim<F>>> {
+    for order in ORDERS {
+        let to = match orders.contains(&order) {
+            true => ShmemSize::Always,
+            false => ShmemSize::Never,
+        };
+        w.mm.thp().controls.set_shmem_size(Order(order), to);
+    }
+    let (object, p) = (Object::new(&w.mm), w.process());
+    object.set_len(ALL);
+    share(&p, &object);
+    (0..PAGES).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
+    object
+}
+
+fn share<F: PteFormat>(p: &Process<F>, object: &Arc<Object<Sim<F>>>) {
+    p.map(of_object(object, 0, AT, PAGES, RW, VmaFlags::SHARED))
+        .unwrap();
+}
+
+/// The pages of an object that are in slots.
+fn in_slots<F: PteFormat>(object: &Object<Sim<F>>) -> u64 {
+    let mut pages = 0;
+    object.for_each(&mut |_, place| pages += u64::from(place.is_err()));
+    pages
+}
+/// The same, when all of them are stored.
+fn shelved<F: PteFormat>(w: &World<F>, object: &Object<Sim<F>>) -> u64 {
+    let pages = in_slots(object);
+    assert_eq!(w.mm.stored().original, pages * PAGE_SIZE);
+    pages
+}
+
+/// What nobody maps goes, by advice or as it is cold, and comes back for who maps or reads it.
+fn what_objects_have_is_stored<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        let object = object(w, orders);
+        let check = |spaces: &[&Process<F>]| {
+            let spaces: Vec<_> = spaces.iter().map(|p| &***p).collect();
+            w.check(&spaces, &[&object]);
+        };
+        reclaim(w, PAGES);
+        assert_eq!((shelved(w, &object), w.mm.counts().object), (PAGES, 0));
+        assert_eq!(object.pages(), PAGES);
+        check(&[]);
+        // Another one has what it maps; both see what either writes.
+        let (p, q) = (w.process(), w.process());
+        share(&p, &object);
+        share(&q, &object);
+        reads(w, &p, 0..PAGES);
+        assert_eq!((shelved(w, &object), w.mm.counts().object), (0, PAGES));
+        w.store(1, &q, page(3), 77).unwrap();
+        check(&[&p, &q]);
+        park(&p, 0, PAGES);
+        let kept = PAGES - shelved(w, &object);
+        assert!((1..=16).contains(&kept), "{kept}");
+        check(&[&p, &q]);
+        park(&q, 0, PAGES);
+        assert_eq!(shelved(w, &object), PAGES);
+        assert_eq!(w.load(0, &p, page(3)), Ok(77));
+        w.store(0, &p, page(3), 3).unwrap();
+        reads(w, &q, 0..PAGES);
+        w.forget_accesses(&p);
+        w.forget_accesses(&q);
+        check(&[&p, &q]);
+        // Locked memory stays.
+        p.mlock(AT, ALL, true, false).unwrap();
+        assert_eq!((0..4).map(|_| w.mm.reclaim(PAGES)).sum::<u64>(), 0);
+        w.forget_accesses(&q);
+        check(&[&p, &q]);
+        drop((p, q));
+        reclaim(w, PAGES);
+        drop(object);
+        w.check(&[], &[]);
+        assert_eq!((w.mm.slots().used(), w.mm.stored().original), (0, 0));
+    }
+}
+
+/// Calls on an object whose pages are in slots.
+fn calls_find_what_is_stored<F: PteFormat>(w: &World<F>) {
+    for orders in SIZES {
+        let object = object(w, orders);
+        let byte = |n: u64, offset: u64| {
+            let mut byte = [99];
+            assert_eq!(object.read_at(n * PAGE_SIZE + offset, &mut byte), 1);
+            byte[0]
+        };
+        let store = || {
+            while in_slots(&object) < object.pages() {
+                w.mm.reclaim(PAGES);
+            }
+            w.check(&[], &[&object]);
+        };
+        store();
+        object.write_at(5 * PAGE_SIZE + 1, &[55]).unwrap();
+        assert_eq!((byte(5, 0), byte(5, 1), byte(6, 0)), (5, 55, 6));
+        w.check(&[], &[&object]);
+        // Read lately: only the second look finds it cold.
+        assert!(w.mm.reclaim_cold(1) >= 1);
+        store();
+        // In the middle of a page and of a folio.
+        object.punch(9 * PAGE_SIZE, 2 * PAGE_SIZE + 1);
+        w.check(&[], &[&object]);
+        assert_eq!(
+            (byte(8, 0), byte(9, 0), byte(11, 0), byte(12, 0)),
+            (8, 0, 0, 12)
+        );
+        assert_eq!(object.pages(), PAGES - 2);
+        assert_eq!(object.next_hole(0), Some(9 * PAGE_SIZE));
+        store();
+        object.reserve(9 * PAGE_SIZE, 2 * PAGE_SIZE).unwrap();
+        store();
+        object.truncate(30 * PAGE_SIZE + 1);
+        w.check(&[], &[&object]);
+        assert_eq!(object.pages(), 31);
+        object.truncate(ALL);
+        assert_eq!((byte(30, 0), byte(30, 1), byte(31, 0)), (30, 0, 0));
+        w.check(&[], &[&object]);
+        let slots = w.mm.slots().total();
+        assert_eq!(w.mm.swap_off(|| false), Ok(()));
+        assert_eq!((in_slots(&object), w.mm.slots().used()), (0, 0));
+        w.check(&[], &[&object]);
+        w.mm.swap_on(slots);
+    }
+}
+
 /// As many slots may be used as it was turned on with.
 fn swap_has_a_size<F: PteFormat>(w: &World<F>) {
     let total = w.mm.slots().total();
@@ -360,6 +491,8 @@ on_both! {
     swap_off_brings_all_back
     swap_off_is_given_up
     swap_has_a_size
+    what_objects_have_is_stored
+    calls_find_what_is_stored
     what_other_areas_have_parked_stays
     a_child_and_its_parent_park_the_same_folio
     verbs_take_swap_entries_for_what_they_are
@@ -430,6 +563,43 @@ fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
     assert_eq!(w.mm.stored(), Default::default());
 }
 
+/// Without memory what is stored of an object can be read, and cut; a fault finds that there is
+/// none, or takes a single page.
+fn an_object_is_read_without_memory<F: PteFormat>() {
+    for free in [0, 1] {
+        let w = World::<F>::new(Options {
+            frames: 2048,
+            ..Options::default()
+        });
+        let object = object(&w, &[4]);
+        reclaim(&w, PAGES);
+        let p = w.process();
+        share(&p, &object);
+        reads(&w, &p, 0..1);
+        let before = in_slots(&object);
+        sizes(&w, &[]);
+        let other = w.process();
+        map(&other, AT, 2048, RW);
+        let taken = (0..2048).take_while(|n| w.store(0, &other, page(*n), 1).is_ok());
+        if let Some(last) = taken.last().filter(|_| free == 1) {
+            other.unmap(page(last), PAGE_SIZE).unwrap();
+        }
+        let mut byte = [0];
+        assert_eq!(object.read_at(20 * PAGE_SIZE, &mut byte), 1);
+        assert_eq!((byte, in_slots(&object)), ([20], before - free));
+        let no_memory = (free == 0).then_some(Err(Resolution::NoMem));
+        assert_eq!(w.load(0, &p, page(20)), no_memory.unwrap_or(Ok(20)));
+        object.punch(36 * PAGE_SIZE, 1);
+        assert_eq!(in_slots(&object), before - free - 1);
+        w.check(&[&p, &other], &[&object]);
+        drop(other);
+        assert_eq!(w.load(0, &p, page(36)), Ok(0));
+        w.store(0, &p, page(36), 36).unwrap();
+        reads(&w, &p, 0..PAGES);
+        w.check(&[&p], &[&object]);
+    }
+}
+
 /// A process writes to more pages than there are frames.
 fn more_than_memory<F: PteFormat>() {
     let w = World::<F>::new(Options {
@@ -465,6 +635,7 @@ mod own {
     use super::*;
     on_both_formats! {
         more_than_memory
+        an_object_is_read_without_memory
         slots_may_run_out
         what_cannot_be_whole_comes_in_parts
     }

@@ -24,6 +24,8 @@ struct Tally<'a, M: Machine> {
     mm: &'a Mm<M>,
     /// References found, by folio.
     refs: BTreeMap<Pfn, u64>,
+    /// Names that objects have of blocks of slots.
+    shelved: BTreeMap<Pfn, u64>,
     /// Of them, those of private folios, by the mapping space's owner in the account.
     mapped: BTreeMap<(Pfn, Option<MmId>), (Owner, u64)>,
     /// Private folios, each with the roots of the spaces that map it in unshared tables: several
@@ -66,6 +68,7 @@ pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
     let mut tally = Tally {
         mm,
         refs: BTreeMap::new(),
+        shelved: BTreeMap::new(),
         mapped: BTreeMap::new(),
         mappers: BTreeSet::new(),
         private: BTreeMap::new(),
@@ -138,12 +141,14 @@ impl<M: Machine> Tally<'_, M> {
             if let Some(order) = object.huge_order() {
                 self.claims[usize::from(order.0)] += object.claims();
             }
-            object.for_each(&mut |index, pfn| {
-                assert!(
-                    self.mm.frames().folio(pfn).kind == Kind::Object,
-                    "page {index} of an object is {pfn:?}"
-                );
-                *self.refs.entry(self.mm.frames().head(pfn)).or_default() += 1;
+            object.for_each(&mut |index, place| {
+                let (pfn, kind, counts) = match place {
+                    Ok(frame) => (frame, Kind::Object, &mut self.refs),
+                    Err(slot) => (slot, Kind::Swap, &mut self.shelved),
+                };
+                let block = self.mm.frames().folio(pfn);
+                assert!(block.kind == kind, "page {index} of an object is {place:?}");
+                *counts.entry(block.head).or_default() += 1;
             });
         }
     }

@@ -168,6 +168,13 @@ impl Allocator {
         meta.set_hwpoison();
     }
 
+    /// Counts frames in use as another kind.
+    pub(crate) fn recount(&self, cpu: usize, from: Kind, to: Kind, pages: u64) {
+        let local = &self.cpus[cpu];
+        add(&local.freed[from as usize], pages);
+        add(&local.allocated[to as usize], pages);
+    }
+
     /// Frames that are out of use for good. Relaxed: the number stands for itself.
     pub(crate) fn retired(&self) -> u64 {
         self.retired.load(Ordering::Relaxed)

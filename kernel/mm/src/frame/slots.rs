@@ -30,6 +30,8 @@ pub(crate) enum Place {
     Stored(Kept),
     /// The same, while they are brought back.
     Loading(Kept),
+    /// Nowhere: the object that they are of has taken them back.
+    Empty,
 }
 
 /// What the word of a unit says about its compressed bytes.
@@ -46,6 +48,8 @@ const ALIGN: u32 = 7;
 const KEPT_AT: u32 = 2;
 const FIRST_AT: u32 = 18;
 const PFN_BITS: u32 = 40;
+/// The word of [`Place::Empty`]: no length is so large.
+const EMPTY: u64 = !0;
 /// How often something is stored before its number comes again.
 pub(crate) const TIMES: u32 = 1 << (64 - KEPT_AT - PFN_BITS);
 
@@ -59,6 +63,7 @@ impl Place {
             first: PhysAddr(word >> FIRST_AT << ALIGN),
         };
         match word & 3 {
+            _ if word == EMPTY => Place::Empty,
             0 => Place::Here(pfn),
             1 => Place::Storing(pfn, time),
             2 => Place::Stored(kept),
@@ -77,6 +82,7 @@ impl Place {
             }
             Place::Stored(bytes) => kept(bytes, 2),
             Place::Loading(bytes) => kept(bytes, 3),
+            Place::Empty => EMPTY,
         }
     }
 }

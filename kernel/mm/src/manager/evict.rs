@@ -134,7 +134,7 @@ impl<M: Machine> Mm<M> {
         }
     }
     /// Makes a folio, which only the caller can reach, that of a unit.
-    fn begin_in_slots(&self, head: Pfn, unit: Unit) {
+    pub(super) fn begin_in_slots(&self, head: Pfn, unit: Unit) {
         let (frames, mut meter) = (self.frames(), Meter::default());
         frames.get(head).set(Kind::Anon, unit.order);
         let meta = frames.get(head).anon();
@@ -200,7 +200,7 @@ impl<M: Machine> Mm<M> {
         }
     }
     /// The pieces of a unit that is stored.
-    fn pieces(&self, unit: Unit, kept: Kept) -> Pieces {
+    pub(super) fn pieces(&self, unit: Unit, kept: Kept) -> Pieces {
         let n = kept.len.div_ceil(PAGE_SIZE as usize) as u64;
         let rest = (1..n).map(|i| PhysAddr(self.slot(unit.first + i).word()));
         (n > 0)
@@ -232,10 +232,11 @@ impl<M: Machine> Mm<M> {
                 Place::Stored(_) => self.begin_to_load(&slots, slot, lots).map(|load| {
                     self.fill(&load, bench);
                     self.end_load(load);
+                    self.machine().wake();
                     false
                 }),
                 Place::Loading(_) => Ok(true),
-                Place::Here(_) | Place::Storing(..) => Ok(false),
+                Place::Here(_) | Place::Storing(..) | Place::Empty => Ok(false),
             }
         });
         // A thread that is to end needs no page.
@@ -252,7 +253,12 @@ impl<M: Machine> Mm<M> {
     }
 
     /// Takes frames for the unit of a slot, or all units if all are stored.
-    fn begin_to_load(&self, slots: &Block, slot: Pfn, lots: Lots<'_>) -> Result<Load, OutOfMemory> {
+    pub(super) fn begin_to_load(
+        &self,
+        slots: &Block,
+        slot: Pfn,
+        lots: Lots<'_>,
+    ) -> Result<Load, OutOfMemory> {
         let unit = self.unit(slots, slot);
         let stored = |unit| matches!(self.place(unit), Place::Stored(_));
         let whole = slots.order > unit.order
@@ -305,7 +311,7 @@ impl<M: Machine> Mm<M> {
     }
 
     /// Fills the frames.
-    fn fill(&self, load: &Load, bench: &mut Bench) {
+    pub(super) fn fill(&self, load: &Load, bench: &mut Bench) {
         for unit in self.units_in(&load.slots, &load.to) {
             let Place::Loading(kept) = self.place(unit) else {
                 unreachable!("{unit:?} is loading");
@@ -331,7 +337,7 @@ impl<M: Machine> Mm<M> {
     }
 
     /// The units are in their frames from now on.
-    fn end_load(&self, load: Load) {
+    pub(super) fn end_load(&self, load: Load) {
         let mut lots = self.swap.resident.lock();
         let mut pages = 0;
         for unit in self.units_in(&load.slots, &load.to) {
@@ -368,7 +374,6 @@ impl<M: Machine> Mm<M> {
             }
         }
         drop(lots);
-        self.machine().wake();
         self.count(Event::SwapIn, pages);
         self.sub_plain(load.slots.head, load.slots.order);
         self.free_unnamed(&load.slots);
@@ -396,7 +401,7 @@ enum Frames {
 }
 
 /// What is loaded.
-struct Load {
+pub(super) struct Load {
     slots: Block,
     to: Frames,
 }

@@ -12,6 +12,7 @@ mod loaded;
 mod long_term;
 mod overcommit;
 mod poison;
+mod shelf;
 mod spaces;
 mod store;
 mod swap;
@@ -42,7 +43,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use deferred::Deferred;
 use long_term::LongTermPins;
-use spaces::Spaces;
+use spaces::Registry;
 use swap::Swap;
 use zero::HugeZero;
 
@@ -71,7 +72,8 @@ pub struct Mm<M: Machine> {
     overcommit: Overcommit,
     // Each some hundred bytes: behind a pointer, all other words are near the first.
     hugetlb: Pools,
-    spaces: Box<Spaces>,
+    spaces: Box<Registry>,
+    objects: Box<Registry>,
     swap: Box<Swap>,
     asids: Box<Apart<Lock<AsidPool, { rank::ASID }>>>,
     ids: Box<Apart<Lock<Ids, { rank::MM_ID }>>>,
@@ -152,7 +154,8 @@ impl<M: Machine> Mm<M> {
             hwpoisoned: AtomicU64::new(0),
             overcommit: Overcommit::default(),
             hugetlb: Pools::new::<M::Pte>(),
-            spaces: Box::new(Spaces::new()),
+            spaces: Box::new(Registry::new()),
+            objects: Box::new(Registry::new()),
             asids: Box::new(Apart(Lock::new(AsidPool::new(machine.cpu().asids())))),
             ids: Box::new(Apart(Lock::new(Ids::new()))),
             cpus: (0..cpus).map(|_| Loaded::default()).collect(),

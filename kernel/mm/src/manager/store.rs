@@ -128,12 +128,12 @@ impl Bench {
     }
 }
 
-/// The bytes of heap for so many slots, and benches for so many CPUs.
+/// The bytes of heap for so many slots, and benches for so many CPUs and the spare one.
 pub fn bytes(slots: u64, cpus: usize) -> usize {
     const BENCH: usize = 192 << 10;
     match slots {
         0 => 0,
-        slots => cpus * BENCH + slots as usize / 8 + (64 << 10),
+        slots => (cpus + 1) * BENCH + slots as usize / 8 + (64 << 10),
     }
 }
 
@@ -162,6 +162,8 @@ struct Spans {
 pub(crate) struct Store {
     spans: Lock<Spans, { rank::STORE }>,
     benches: Lock<Vec<Bench>, { rank::BENCHES }>,
+    /// One for who has the lock of an object, and cannot wait.
+    spare: Lock<Vec<Bench>, { rank::BENCHES }>,
 }
 
 impl Store {
@@ -173,6 +175,7 @@ impl Store {
                 figures: Figures::default(),
             }),
             benches: Lock::new((0..benches).map(|_| Bench::new()).collect()),
+            spare: Lock::new((0..benches.min(1)).map(|_| Bench::new()).collect()),
         }
     }
     /// Its figures.
@@ -200,6 +203,12 @@ impl Store {
         self.benches.lock().push(bench);
         mm.machine().wake();
         Some(result)
+    }
+
+    /// Does `f`, which is about what is stored, at the spare bench; the caller may have locks up to
+    /// that of all slots.
+    pub fn at_spare_bench<R>(&self, f: impl FnOnce(&mut Bench) -> R) -> R {
+        f(&mut self.spare.lock()[0])
     }
 
     /// Stores what is left of a unit of `n` bytes; `None`: there is no memory.

@@ -315,7 +315,7 @@ impl<M: Machine> Mm<M> {
         let known = 1 + names(head, slots.order).count() as u64;
         let of_one_folio = self.units(slots).any(|unit| match self.place(unit) {
             Place::Here(pfn) | Place::Storing(pfn, _) => frames.folio(pfn).order > to,
-            Place::Stored(_) | Place::Loading(_) => false,
+            Place::Stored(_) | Place::Loading(_) | Place::Empty => false,
         });
         if of_one_folio || self.references(head) != known {
             return;
@@ -375,6 +375,7 @@ impl<M: Machine> Mm<M> {
                     self.drop_unit(pfn);
                 }
                 Place::Stored(kept) => self.drop_kept(unit, kept),
+                Place::Empty => {}
                 Place::Loading(_) => unreachable!("who loads {slots:?} has a reference"),
             }
         }

@@ -1,5 +1,6 @@
 //! Collapse: the pages of 2 MiB of an object become one folio (MADV_COLLAPSE).
 
+use super::shelf::Held;
 use super::{Object, ObjectPages};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
@@ -53,6 +54,7 @@ impl<M: Machine> Object<M> {
         range: Range<u64>,
         head: Pfn,
     ) -> Result<Option<Collapsed>, OutOfMemory> {
+        self.bring_all(inner, range.clone())?;
         let there = inner.pages.range(range.clone()).count() as u64;
         let ends = range.end > inner.len.div_ceil(PAGE_SIZE);
         if inner.monitored && there < PMD_ORDER.pages() {
@@ -62,11 +64,15 @@ impl<M: Machine> Object<M> {
             return Ok(Some(Collapsed::No));
         }
         let entries = |folio: Range<u64>, head: Pfn| {
-            let of_folio = |(index, page): &(&u64, &Pfn)| **page == head + (**index - folio.start);
+            let of_folio =
+                |(index, held): &(&u64, &Held)| **held == (head + (**index - folio.start)).into();
             inner.pages.range(folio.clone()).filter(of_folio).count() as u64
         };
-        for (index, page) in inner.pages.range(range.clone()) {
-            let Block { head, order, .. } = self.mm.frames().folio(*page);
+        for (index, held) in inner.pages.range(range.clone()) {
+            let Some(page) = held.frame() else {
+                return Ok(Some(Collapsed::Busy));
+            };
+            let Block { head, order, .. } = self.mm.frames().folio(page);
             if order == PMD_ORDER && there == PMD_ORDER.pages() {
                 return Ok(Some(Collapsed::Done));
             }
@@ -84,7 +90,7 @@ impl<M: Machine> Object<M> {
         self.mm.frames().get(head).set_refs(PMD_ORDER.pages());
         for index in range.clone() {
             let new = head + (index - range.start);
-            match inner.pages.insert(index, new) {
+            match inner.pages.insert(index, new.into()).and_then(Held::frame) {
                 Some(old) => {
                     self.mm.count(Event::Copied, 1);
                     self.mm.machine().mem().copy(old, new, Order(0));

@@ -48,7 +48,7 @@ impl<M: Machine> Object<M> {
     /// An empty object of huge pages; `limit` is in single pages.
     pub fn huge(mm: &Arc<Mm<M>>, order: Order, limit: Option<Arc<PagePool>>) -> Arc<Self> {
         let private = None;
-        Arc::new(Object::with(mm, limit, Some(Huge { order, private }), true))
+        Object::with(mm, limit, Some(Huge { order, private }), true)
     }
     /// The object of a private mapping of huge pages, by the space with this root table.
     pub fn huge_private(
@@ -59,7 +59,7 @@ impl<M: Machine> Object<M> {
     ) -> Arc<Self> {
         let limit = below.as_ref().and_then(|below| below.pool.clone());
         let private = Some(Private { below, owner });
-        Arc::new(Object::with(mm, limit, Some(Huge { order, private }), true))
+        Object::with(mm, limit, Some(Huge { order, private }), true)
     }
     /// The order of its pages, if they are huge ones.
     #[inline]
@@ -191,7 +191,7 @@ impl<M: Machine> Object<M> {
             return Ok(None);
         };
         self.mm.zero(page, huge.order);
-        inner.pages.insert(index, page);
+        inner.pages.insert(index, page.into());
         Ok(Some(page))
     }
 
@@ -214,6 +214,7 @@ impl<M: Machine> Object<M> {
     pub(crate) fn below(&self, index: u64) -> Below {
         self.look(index, |found| match found {
             Found::Page(page) => Below::Page(Folio::share(&self.mm, page)),
+            Found::Swapped => unreachable!("huge pages are never swapped"),
             Found::Hole => Below::Hole,
             Found::HwPoison => Below::HwPoison,
             Found::End => Below::End,
@@ -280,11 +281,14 @@ impl<M: Machine> Object<M> {
         if range.is_empty() {
             return;
         }
-        for (index, page) in inner.pages.range(self.huge_range(range.clone())) {
+        for (index, held) in inner.pages.range(self.huge_range(range.clone())) {
+            let Some(page) = held.frame() else {
+                continue;
+            };
             let start = index << order.0;
             let parts = range.start.max(start)..range.end.min(start + order.pages());
             for part in parts {
-                if !f(part, *page + (part - start)) {
+                if !f(part, page + (part - start)) {
                     return;
                 }
             }

@@ -67,14 +67,18 @@ impl<M: Machine> Object<M> {
         let order = self.order();
         let (whole, part) = (index >> order.0, index & (order.pages() - 1));
         let mut inner = self.inner.lock();
-        if inner.pages.get(&whole).map(|page| *page + part) != Some(frame) {
+        let page = inner.pages.get(&whole).and_then(|held| held.frame());
+        if page.map(|page| page + part) != Some(frame) {
             return Ok(Err(()));
         }
         inner.hwpoison.insert(index);
         self.mm.mark_hwpoison(frame);
         Ok(Ok(match self.huge {
             Some(_) => None,
-            None => inner.pages.remove(&index).map(Folio::from_pfn),
+            None => {
+                inner.pages.remove(&index);
+                page.map(Folio::from_pfn)
+            }
         }))
     }
 
@@ -88,19 +92,19 @@ impl<M: Machine> Object<M> {
             _ => Folio::from_pfn(self.mm.take_huge(order, Kind::Object, false)?),
         };
         let mut inner = self.inner.lock();
-        let found = inner.pages.get_mut(&whole);
+        let found = inner.pages.get(&whole).and_then(|held| held.frame());
         let Some(page) = found.filter(|page| {
             // Whoever maps or pins it comes through this lock.
-            **page + part == frame && self.mm.frames().get(**page).refs() == 1
+            *page + part == frame && self.mm.frames().get(*page).refs() == 1
         }) else {
             drop(inner);
             new.free(&self.mm);
             return Ok(None);
         };
         self.mm.count(Event::Copied, order.pages());
-        self.mm.machine().mem().copy(*page, new.pfn(), order);
-        let old = core::mem::replace(page, new.into_pfn());
-        Ok(Some(Folio::from_pfn(old)))
+        self.mm.machine().mem().copy(page, new.pfn(), order);
+        inner.pages.insert(whole, new.into_pfn().into());
+        Ok(Some(Folio::from_pfn(page)))
     }
 
     /// Forgets failed memory in a range of pages of the object's size, none of which is there any

@@ -13,6 +13,7 @@
 //! A page that is dropped takes its reference out of the count; its frame is free when the folio
 //! is, or when the folio is split, which can be done when only the map refers to it.
 
+use super::shelf::Held;
 use super::{Object, ObjectPages};
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::Machine;
@@ -95,6 +96,9 @@ impl<M: Machine> Object<M> {
             self.mm.count_folios(order, Stat::ShmemFallbackCharge, 1);
             return Err(OutOfMemory);
         }
+        if inner.number == 0 {
+            self.list(inner).inspect_err(|_| self.left_pool(pages))?;
+        }
         let head = self.mm.alloc(order, Kind::Object, Reserve::User);
         let head = head.inspect_err(|_| self.left_pool(pages))?;
         if order == PMD_ORDER {
@@ -114,7 +118,7 @@ impl<M: Machine> Object<M> {
                 self.left_pool(pages);
                 return Err(why);
             }
-            inner.pages.insert(range.start + page, head + page);
+            inner.pages.insert(range.start + page, (head + page).into());
         }
         self.mm.zero(head, order);
         inner.has_large = true;
@@ -132,8 +136,9 @@ impl<M: Machine> Object<M> {
         let start = whole.start.max(within.start).min(index);
         let end = whole.end.min(within.end).min(len).max(index + 1);
         let place = |at: u64| head + (at - whole.start);
-        let is_there =
-            |at: &u64| inner.pages.get(at) == Some(&place(*at)) || mutant::on(Mutant::MapPunched);
+        let is_there = |at: &u64| {
+            inner.pages.get(at) == Some(&place(*at).into()) || mutant::on(Mutant::MapPunched)
+        };
         let below = (start..index).rev().take_while(is_there).count() as u64;
         let above = (index + 1..end).take_while(is_there).count() as u64;
         if below + above > 0 {
@@ -164,8 +169,8 @@ impl<M: Machine> Object<M> {
     /// The indices of the large folio that has the page at `index`.
     pub(crate) fn folio_at(&self, index: u64) -> Option<Range<u64>> {
         let inner = self.inner.lock();
-        let page = inner.pages.get(&index)?;
-        Some(self.folio_of(index, *page)?.0)
+        let page = inner.pages.get(&index)?.frame()?;
+        Some(self.folio_of(index, page)?.0)
     }
 
     /// The large folios on both sides of the ends of a range of indices: it was dropped, and parts
@@ -182,7 +187,7 @@ impl<M: Machine> Object<M> {
             ];
             let folios = near.into_iter().flatten();
             folios
-                .filter_map(|(index, page)| Some(self.folio_of(*index, *page)?.0))
+                .filter_map(|(index, held)| Some(self.folio_of(*index, held.frame()?)?.0))
                 .find(|folio| folio.start < at && at < folio.end)
         };
         let (low, high) = (around(dropped.start), around(dropped.end));
@@ -193,16 +198,20 @@ impl<M: Machine> Object<M> {
     /// Splits the large folio with these indices into single pages, and frees those that are not
     /// there any more. `false`: it is mapped or pinned, or not there.
     pub(crate) fn split(&self, range: Range<u64>) -> bool {
-        let inner = self.inner.lock();
-        let of_range = |(index, page): (&u64, &Pfn)| {
-            let (folio, head) = self.folio_of(*index, *page)?;
+        self.split_to(&self.inner.lock(), range, Order(0))
+    }
+    /// The same, into folios of order `to`, whose pages that are not there any more are freed with
+    /// the others.
+    pub(super) fn split_to(&self, inner: &ObjectPages, range: Range<u64>, to: Order) -> bool {
+        let of_range = |(index, held): (&u64, &Held)| {
+            let (folio, head) = self.folio_of(*index, held.frame()?)?;
             (folio == range).then_some(head)
         };
         let Some(head) = inner.pages.range(range.clone()).find_map(of_range) else {
             return false;
         };
         let place = |at: u64| head + (at - range.start);
-        let is_there = |at: &u64| inner.pages.get(at) == Some(&place(*at));
+        let is_there = |at: &u64| inner.pages.get(at) == Some(&place(*at).into());
         let there = range.clone().filter(is_there).count() as u64;
         let (meta, frames) = (self.mm.frames().get(head), self.mm.frames());
         let order = meta.order();
@@ -214,11 +223,11 @@ impl<M: Machine> Object<M> {
         if order == PMD_ORDER {
             self.mm.count_huge(Huge::Shmem, 1u64.wrapping_neg());
         }
-        frames.split(head, order, Order(0));
-        for at in range.clone() {
-            let there = is_there(&at);
-            frames.get(place(at)).set_refs(there.into());
-            if !there {
+        frames.split(head, order, to);
+        for at in range.clone().step_by(to.pages() as usize) {
+            let there = (at..at + to.pages()).filter(is_there).count() as u64;
+            frames.get(place(at)).set_refs(there);
+            if there == 0 {
                 self.mm.free(&[place(at)]);
             }
         }

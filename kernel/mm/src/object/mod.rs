@@ -8,6 +8,7 @@ mod large;
 mod mapping;
 mod pool;
 mod seek;
+mod shelf;
 mod unmapped;
 
 pub use mapping::Mapping;
@@ -23,20 +24,23 @@ use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::sync::{Lock, rank};
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 pub(crate) use collapse::Collapsed;
 use core::ops::Range;
 pub(crate) use huge::Below;
 use huge::{Claims, Huge};
 pub(crate) use large::Part;
 use mapping::Mappers;
+use shelf::Held;
 
 struct ObjectPages {
     /// Bytes.
     len: u64,
-    /// Each frame here carries one reference, of its folio ([`large`]). By index in pages of the
-    /// object's order.
-    pages: BTreeMap<u64, Pfn>,
+    /// Each frame here carries one reference, of its folio ([`large`]), and each slot one name. By
+    /// index in pages of the object's order.
+    pages: BTreeMap<u64, Held>,
+    /// Its number among all objects, or 0 before it has had a page.
+    number: u64,
     claims: Claims,
     /// Claims of [`Unmapped`] pages, which are made again if those come to nothing.
     taken: Claims,
@@ -52,6 +56,8 @@ struct ObjectPages {
 /// What there is at an index.
 enum Found {
     Page(Pfn),
+    /// A page that is in a swap slot.
+    Swapped,
     Hole,
     /// Its memory has failed.
     HwPoison,
@@ -65,6 +71,7 @@ const STEP: usize = 256;
 /// Sparse pages by index; a hole reads as zeroes.
 pub struct Object<M: Machine> {
     mm: Arc<Mm<M>>,
+    me: Weak<Object<M>>,
     pool: Option<Arc<PagePool>>,
     /// What an object of huge pages has besides.
     huge: Option<Huge<M>>,
@@ -97,7 +104,7 @@ impl<M: Machine> Object<M> {
     }
     /// An empty object whose pages are limited by a pool.
     pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>) -> Arc<Self> {
-        Arc::new(Object::with(mm, pool, None, true))
+        Object::with(mm, pool, None, true)
     }
     /// Zeros of this length, all of which are promised: a shared anonymous mapping, a segment of
     /// shared memory.
@@ -106,39 +113,54 @@ impl<M: Machine> Object<M> {
         if !mm.may_promise(pages, 0) {
             return Err(OutOfMemory);
         }
-        let mut object = Object::with(mm, None, None, true);
-        object.promised = pages;
-        object.inner.get_mut().len = len;
         mm.charge(pages);
-        Ok(Arc::new(object))
+        Ok(Object::made(mm, None, None, true, |object| {
+            object.promised = pages;
+            object.inner.get_mut().len = len;
+        }))
     }
     /// An empty object of a file in a file system, whose pages a pool limits.
     pub fn of_file(mm: &Arc<Mm<M>>, pool: Arc<PagePool>) -> Arc<Self> {
-        Arc::new(Object::with(mm, Some(pool), None, false))
+        Object::with(mm, Some(pool), None, false)
     }
     fn with(
         mm: &Arc<Mm<M>>,
         pool: Option<Arc<PagePool>>,
         huge: Option<Huge<M>>,
         internal: bool,
-    ) -> Self {
-        Object {
-            mm: mm.clone(),
-            pool,
-            huge,
-            internal,
-            promised: 0,
-            mappers: Mappers::new(),
-            inner: Lock::new(ObjectPages {
-                len: 0,
-                pages: BTreeMap::new(),
-                claims: Claims::new(),
-                taken: Claims::new(),
-                hwpoison: BTreeSet::new(),
-                has_large: false,
-                monitored: false,
-            }),
-        }
+    ) -> Arc<Self> {
+        Object::made(mm, pool, huge, internal, |_| {})
+    }
+    fn made(
+        mm: &Arc<Mm<M>>,
+        pool: Option<Arc<PagePool>>,
+        huge: Option<Huge<M>>,
+        internal: bool,
+        begin: impl FnOnce(&mut Self),
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| {
+            let mut object = Object {
+                mm: mm.clone(),
+                me: me.clone(),
+                pool,
+                huge,
+                internal,
+                promised: 0,
+                mappers: Mappers::new(),
+                inner: Lock::new(ObjectPages {
+                    len: 0,
+                    pages: BTreeMap::new(),
+                    number: 0,
+                    claims: Claims::new(),
+                    taken: Claims::new(),
+                    hwpoison: BTreeSet::new(),
+                    has_large: false,
+                    monitored: false,
+                }),
+            };
+            begin(&mut object);
+            object
+        })
     }
     /// The order of its pages.
     #[inline]
@@ -173,7 +195,8 @@ impl<M: Machine> Object<M> {
     }
 
     /// One step of [`Self::set_len`], which drops some pages from the end; returns whether it was
-    /// the last. Before that the size is what is left.
+    /// the last. Before that the size is what is left. It is not the last, either, while there is
+    /// no memory for a page that is to be zeroed in part.
     pub fn set_len_step(&self, len: u64) -> bool {
         let mut inner = self.inner.lock();
         if len < inner.len {
@@ -187,7 +210,9 @@ impl<M: Machine> Object<M> {
             }
             // A hole that is punched keeps its reservation; what is past the end has none.
             self.unclaim(&mut inner, first_gone..u64::MAX);
-            self.clear(&inner, len, (first_gone << shift) - len);
+            if !self.clear(&mut inner, len, (first_gone << shift) - len) {
+                return false;
+            }
         }
         inner.len = len;
         true
@@ -196,16 +221,13 @@ impl<M: Machine> Object<M> {
     /// Copies out what is there from `offset`, up to the end or a page whose memory has failed;
     /// returns how many bytes.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
         let n = (into.len() as u64).min(inner.len.saturating_sub(offset));
         let n = inner.intact(offset, n);
         let mut done = 0;
         for (index, inside, len) in pieces(offset, n, self.shift()) {
             let part = &mut into[done..done + len as usize];
-            match inner.pages.get(&index) {
-                Some(pfn) => self.mm.machine().mem().read(pfn.start() + inside, part),
-                None => part.fill(0),
-            }
+            self.read_page(&mut inner, index, inside, part);
             done += len as usize;
         }
         done
@@ -220,6 +242,7 @@ impl<M: Machine> Object<M> {
             // A page that is written whole need not be zeroed first.
             let pfn = self.page_in(&mut inner, index, len == PAGE_SIZE)?;
             let pfn = pfn.ok_or(OutOfMemory)?;
+            self.note_use(pfn);
             self.mm
                 .machine()
                 .mem()
@@ -241,24 +264,22 @@ impl<M: Machine> Object<M> {
     }
 
     /// One step that drops some pages wholly inside the byte range and, at last, zeroes the partial
-    /// ones (FALLOC_FL_PUNCH_HOLE); returns whether it was the last.
+    /// ones (FALLOC_FL_PUNCH_HOLE); returns whether it was the last, as [`Self::set_len_step`].
     pub fn punch_step(&self, offset: u64, len: u64) -> bool {
         let mut inner = self.inner.lock();
         let (end, shift) = (offset.saturating_add(len), self.shift());
         let whole = offset.div_ceil(1 << shift)..end >> shift;
         if whole.start >= whole.end {
-            for (index, inside, n) in pieces(offset, len.min(2 << shift), shift) {
-                self.clear(&inner, (index << shift) + inside, n);
-            }
-            return true;
+            let mut pieces = pieces(offset, len.min(2 << shift), shift);
+            return pieces
+                .all(|(index, inside, n)| self.clear(&mut inner, (index << shift) + inside, n));
         }
         if !self.drop_some(&mut inner, whole.clone()) {
             return false;
         }
-        self.clear(&inner, offset, (whole.start << shift) - offset);
         let last = whole.end << shift;
-        self.clear(&inner, last, end - last);
-        true
+        self.clear(&mut inner, offset, (whole.start << shift) - offset)
+            && self.clear(&mut inner, last, end - last)
     }
 
     /// Drops at most [`STEP`] pages of a range of indices, from its end on; returns whether none is
@@ -328,14 +349,21 @@ impl<M: Machine> Object<M> {
     }
     /// Whether the page at `index` is there.
     pub(crate) fn has_page(&self, index: u64) -> bool {
-        self.look(index, |found| matches!(found, Found::Page(_)))
+        self.look(index, |found| {
+            matches!(found, Found::Page(_) | Found::Swapped)
+        })
     }
     /// A reference to the page at `index`, if it is there.
-    pub(crate) fn page_if_there(&self, index: u64) -> Option<Folio> {
-        self.look(index, |found| match found {
-            Found::Page(pfn) => Some(Folio::share(&self.mm, pfn)),
-            _ => None,
-        })
+    pub(crate) fn page_if_there(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
+        let is_swapped = |found| match found {
+            Found::Page(pfn) => Err(Folio::share(&self.mm, pfn)),
+            found => Ok(matches!(found, Found::Swapped)),
+        };
+        match self.look(index, is_swapped) {
+            Err(folio) => Ok(Some(folio)),
+            Ok(true) => self.page(index),
+            Ok(false) => Ok(None),
+        }
     }
     /// Calls `f`, under the lock, with what there is at the single page `index`: of a private
     /// mapping of huge pages what there is in the file.
@@ -347,7 +375,7 @@ impl<M: Machine> Object<M> {
         let found = match inner.pages.get(&index) {
             _ if file.has_hwpoison(&inner, index) => Found::HwPoison,
             _ if !before_end => Found::End,
-            Some(pfn) => Found::Page(*pfn),
+            Some(held) => held.frame().map_or(Found::Swapped, Found::Page),
             None => Found::Hole,
         };
         f(found)
@@ -375,7 +403,7 @@ impl<M: Machine> Object<M> {
         Ok(Ok(Folio::share(&self.mm, pfn)))
     }
 
-    /// Calls `f` with each page that is there in `first..end` (and before the object's end), in
+    /// Calls `f` with each page that is in memory in `first..end` (and before the object's end), in
     /// order, until `f` returns `false`; with the parts of a huge page one by one. `f` may take
     /// references: the object holds the page meanwhile.
     pub(crate) fn for_each_page(&self, first: u64, end: u64, f: &mut dyn FnMut(u64, Pfn) -> bool) {
@@ -385,18 +413,18 @@ impl<M: Machine> Object<M> {
             return self.for_each_part(&inner, first..end, f);
         }
         if first < end {
-            for (index, pfn) in inner.pages.range(first..end) {
-                if !f(*index, *pfn) {
+            for (index, held) in inner.pages.range(first..end) {
+                if !held.frame().is_none_or(|pfn| f(*index, pfn)) {
                     break;
                 }
             }
         }
     }
 
-    /// Every page of its order with its frame, for [`crate::check`].
-    pub fn for_each(&self, f: &mut dyn FnMut(u64, Pfn)) {
-        for (index, pfn) in &self.inner.lock().pages {
-            f(*index, *pfn);
+    /// Every page of its order with its frame, or as an error its slot, for [`crate::check`].
+    pub fn for_each(&self, f: &mut dyn FnMut(u64, Result<Pfn, Pfn>)) {
+        for (index, held) in &self.inner.lock().pages {
+            f(*index, held.place());
         }
     }
 
@@ -408,8 +436,8 @@ impl<M: Machine> Object<M> {
         index: u64,
         unfilled: bool,
     ) -> Result<Option<Pfn>, OutOfMemory> {
-        if let Some(pfn) = inner.pages.get(&index) {
-            return Ok(Some(*pfn));
+        if let Some(held) = inner.pages.get(&index).copied() {
+            return self.frame_of(inner, index, held).map(Some);
         }
         if let Some(huge) = &self.huge {
             return self.huge_page_in(huge, inner, index);
@@ -420,12 +448,15 @@ impl<M: Machine> Object<M> {
         // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very
         // many pages.
         fallible::check()?;
+        if inner.number == 0 {
+            self.list(inner)?;
+        }
         if !self.enter_pool(1) {
             return Ok(None);
         }
         let folio = Folio::object(&self.mm, unfilled).inspect_err(|_| self.left_pool(1))?;
         let pfn = folio.into_pfn();
-        inner.pages.insert(index, pfn);
+        inner.pages.insert(index, pfn.into());
         Ok(Some(pfn))
     }
 
@@ -458,32 +489,46 @@ impl<M: Machine> Object<M> {
     }
 
     /// Drops the references to pages that were removed from the object.
-    fn drop_pages(&self, pages: impl IntoIterator<Item = Pfn>) {
+    fn drop_pages(&self, pages: impl IntoIterator<Item = Held>) {
         let mut n = 0;
-        for pfn in pages {
-            Folio::from_pfn(pfn).free(&self.mm);
+        for held in pages {
+            match held.place() {
+                Ok(frame) => Folio::from_pfn(frame).free(&self.mm),
+                Err(slot) => self.mm.drop_names(slot, 1),
+            }
             n += 1;
         }
         self.left_pool(n << self.order().0);
     }
 
-    /// Zeroes bytes that lie in one page; a hole is zero already.
-    fn clear(&self, inner: &ObjectPages, offset: u64, len: u64) {
+    /// Zeroes bytes that lie in one page; a hole is zero already. `false`: it is in a slot, and
+    /// there is no memory at all.
+    fn clear(&self, inner: &mut ObjectPages, offset: u64, len: u64) -> bool {
         static ZEROS: [u8; PAGE_SIZE as usize] = [0; PAGE_SIZE as usize];
         let shift = self.shift();
-        if let (true, Some(pfn)) = (len != 0, inner.pages.get(&(offset >> shift))) {
+        if len == 0 {
+            return true;
+        }
+        let Ok(page) = self.frame_at(inner, offset >> shift) else {
+            return false;
+        };
+        if let Some(pfn) = page {
             let start = pfn.start() + (offset & ((1 << shift) - 1));
             for (index, _, n) in pieces(0, len, PAGE_SHIFT) {
                 let at = start + (index << PAGE_SHIFT);
                 self.mm.machine().mem().write(at, &ZEROS[..n as usize]);
             }
         }
+        true
     }
 }
 
 impl<M: Machine> Drop for Object<M> {
     fn drop(&mut self) {
         let inner = self.inner.get_mut();
+        if inner.number != 0 {
+            self.mm.objects().unlist(inner.number);
+        }
         let pages = core::mem::take(&mut inner.pages);
         let claims = core::mem::take(&mut inner.claims);
         let lost = inner.hwpoison.len() as u64;

@@ -103,7 +103,7 @@ impl<M: Machine> Unmapped<M> {
         let page = self.page.take().ok_or(Refused::Exists);
         Ok(page.map(|page| {
             let pfn = page.into_pfn();
-            inner.pages.insert(index, pfn);
+            inner.pages.insert(index, pfn.into());
             if self.claimed {
                 inner.taken.remove(&index);
             }

@@ -70,7 +70,7 @@ impl<M: Machine> Locked<'_, M> {
             return;
         }
         let (space, slot) = (self.space, self.vmas.find(start));
-        let (Some(slot), Some(page)) = (slot, object.page_if_there(first)) else {
+        let (Some(slot), Ok(Some(page))) = (slot, object.page_if_there(first)) else {
             return;
         };
         let part = object.part(first, page, indices(first, PMD_ORDER));

@@ -45,7 +45,9 @@ pub enum Which {
 pub struct Parked {
     /// Pages that were parked.
     pub pages: u64,
-    /// Mapped private pages that were looked at.
+    /// Pages of objects that were unmapped.
+    pub unmapped: u64,
+    /// Mapped pages that were looked at.
     pub scanned: u64,
     /// The last page for whose folio there were no slots side by side.
     pub unplaced: Option<VirtAddr>,
@@ -53,10 +55,11 @@ pub struct Parked {
 
 impl<M: Machine> Edit<'_, '_, M> {
     /// Parks the private pages of `range` within the budget: swap entries come in the place of
-    /// their leaves. What is pinned for long stays, and so do huge pages, and all else while there
-    /// are no slots. `Which::Cold`: only those that were not used since the last time; of the
-    /// others that is noted. Adds what was done to `parked`; returns where the rest begins, if any.
-    /// Out of memory for a table: the rest stays.
+    /// their leaves. Pages of objects are unmapped: their objects have them. What is pinned for
+    /// long stays, and so do huge pages, and all else while there are no slots. `Which::Cold`: only
+    /// those that were not used since the last time; of the others that is noted. Adds what was
+    /// done to `parked`; returns where the rest begins, if any. Out of memory for a table: the rest
+    /// stays.
     pub fn park_some(
         &mut self,
         range: VirtRange,
@@ -163,12 +166,22 @@ impl<M: Machine> Entries<'_, '_, M> {
                 kind: run.kind,
                 order: mm.frames().get(run.head).order(),
             };
-            if !self.parks(&folio, &run) {
+            let is_private = self.parks(&folio, &run);
+            if !is_private && !self.unmaps(&folio, &run) {
                 continue;
             }
             parked.scanned += run.n as u64;
             if which == Which::Cold && used(&run) {
-                self.cut_if_sparse(&folio, &run);
+                if is_private {
+                    self.cut_if_sparse(&folio, &run);
+                }
+                continue;
+            }
+            if !is_private {
+                table.clear_run(run.index, run.n);
+                table.lost(run.n as u32);
+                self.gather.removed(va, run.removed());
+                parked.unmapped += run.n as u64;
                 continue;
             }
             let first = run.pfn - run.head;
@@ -246,6 +259,14 @@ impl<M: Machine> Entries<'_, '_, M> {
             zap.budget.take(1);
         }
         table.mm.metered(meter);
+    }
+
+    /// Whether the pages of a run may be unmapped: the object has them, and the entries say nothing
+    /// else.
+    fn unmaps(&self, folio: &Block, run: &Run) -> bool {
+        folio.kind == Kind::Object
+            && !self.table.mm.frames().get(folio.head).is_hugetlb()
+            && !run.attrs.contains(Attrs::UFFD_WP)
     }
 
     /// Whether the pages of a run may be parked.

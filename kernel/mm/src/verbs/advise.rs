@@ -101,7 +101,7 @@ impl<M: Machine> AddressSpace<M> {
             if vma.flags.is_hugetlb() {
                 return inner.advise_huge(slot, part, advice, budget);
             }
-            // These need no slots: the pages of an object stay in it.
+            // The pages of an object stay in it, which may put them in slots.
             let droppable = vma.flags.contains(VmaFlags::DROPPABLE) || vma.shared();
             match advice {
                 Advice::PageOut if droppable => {
@@ -109,10 +109,13 @@ impl<M: Machine> AddressSpace<M> {
                         // The entries go that say what was written.
                         inner.vmas.get_mut(slot).flags.count_as_written();
                     }
-                    Ok(inner.drop_pages(slot, part, true, budget)?)
+                    let rest = inner.drop_pages(slot, part, true, budget)?;
+                    let done = VirtRange::new(part.start, rest.unwrap_or(part.end));
+                    parked.pages += shelve(inner.vmas.get(slot), done);
+                    Ok(rest)
                 }
                 Advice::PageOut if self.mm.slots().total() != 0 => {
-                    Ok(inner.park(part, budget, Which::All, &mut parked)?)
+                    Ok(inner.park(slot, part, budget, Which::All, &mut parked)?)
                 }
                 Advice::Cold | Advice::PageOut => {
                     Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
@@ -356,4 +359,17 @@ pub(super) fn refusal<M: Machine>(mm: &Mm<M>, vma: &Vma<M>, advice: Advice) -> O
         _ => false,
     };
     unsuitable.then_some(Error::Inval)
+}
+
+/// Puts the pages of the VMA's object that `part` maps, and nobody else does, in swap slots;
+/// returns how many.
+fn shelve<M: Machine>(vma: &Vma<M>, part: VirtRange) -> u64 {
+    let mut shelved = 0;
+    if let Some((object, first)) = vma.object_page(part.start) {
+        let mut rest = first..first + part.pages();
+        while !rest.is_empty() {
+            shelved += object.shelve_step(&mut rest, Which::All, u64::MAX);
+        }
+    }
+    shelved
 }

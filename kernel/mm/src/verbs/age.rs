@@ -1,13 +1,14 @@
-//! Aging: private pages that a space has not used lately are parked in swap slots, and what nobody
-//! else maps is stored.
+//! Aging: private pages that a space has not used lately are parked in swap slots, those of objects
+//! are unmapped, and what nobody else maps is stored.
 
 use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::manager::{Mm, OutOfMemory};
-use crate::space::{AddressSpace, Locked};
+use crate::space::{AddressSpace, Inner, Locked};
 use crate::stat::Event;
-use crate::table::{Budget, Parked, Which};
+use crate::table::{Budget, Parked, Which, Zap};
 use crate::thp::Stat;
+use crate::vma::{Backing, Slot};
 
 /// How often all spaces are looked at for pages that are not used: those that were become cold by
 /// the first look, and are parked by the second.
@@ -17,8 +18,8 @@ const LOOKS: u32 = 2;
 const LAST_LOOKS: u32 = 12;
 
 impl<M: Machine> Mm<M> {
-    /// Stores cold private pages, `want` of them if there are as many, and if there are none, pages
-    /// that are in use; returns how many were. In steps: the caller holds no lock.
+    /// Stores cold pages, `want` of them if there are as many, and if there are none, pages that
+    /// are in use; returns how many were. In steps: the caller holds no lock.
     pub fn reclaim(&self, want: u64) -> u64 {
         // Who lacks memory precedes who turns swap off.
         self.end_leaving(true);
@@ -42,6 +43,13 @@ impl<M: Machine> Mm<M> {
                 false => (Which::All, want << (look - LOOKS)),
             };
             let (from, mut parked) = (self.aged_to(), 0);
+            // First: what is not even mapped.
+            self.for_each_object(&mut |object| {
+                if stored < want {
+                    parked += object.shelve(0..u64::MAX, which, most.min(want));
+                    stored += self.store_pages(want - stored);
+                }
+            });
             let mut nearest: Option<u64> = None;
             self.for_each_space(&mut |space| {
                 if stored < want {
@@ -66,9 +74,9 @@ impl<M: Machine> Mm<M> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Parks private pages from an address on, and behind the last one from the first, until `want`
-    /// are or all were looked at. Returns how many, and in how many bytes of the space it found
-    /// enough. In steps: the caller holds no lock.
+    /// Parks private pages, and unmaps those of objects, from an address on, and behind the last
+    /// one from the first, until `want` are or all were looked at. Returns how many, and in how
+    /// many bytes of the space it found enough. In steps: the caller holds no lock.
     fn age(&self, from: VirtAddr, want: u64, which: Which) -> (u64, Option<u64>) {
         let end = M::Pte::USER_END;
         let (mut parked, mut reached) = (Parked::default(), None);
@@ -79,12 +87,16 @@ impl<M: Machine> AddressSpace<M> {
             // Only an early end of the thread, or no memory for a table, stops it.
             let _ = self.area_by_area(part, |inner, slot, area, budget| {
                 let vma = inner.vmas.get(slot);
-                let stays = vma.flags.is_locked() || vma.flags.is_hugetlb();
-                if vma.shared() || !vma.has_anon || stays || parked.pages >= want {
+                // A monitor of shared memory has its marks in the entries.
+                let stays = vma.flags.is_locked()
+                    || vma.flags.is_hugetlb()
+                    || vma.shared() && vma.flags.has_monitor();
+                let has_none = !vma.has_anon && !matches!(vma.backing, Backing::Object { .. });
+                if stays || has_none || parked.pages + parked.unmapped >= want {
                     return Ok(None);
                 }
-                let rest = inner.park(area, budget, which, &mut parked)?;
-                if parked.pages >= want {
+                let rest = inner.park(slot, area, budget, which, &mut parked)?;
+                if parked.pages + parked.unmapped >= want {
                     reached = Some(before + (rest.unwrap_or(area.end) - part.start));
                 }
                 Ok(rest)
@@ -95,24 +107,35 @@ impl<M: Machine> AddressSpace<M> {
             self.mm.flush_space(&self.id);
         }
         self.mm.count(Event::Scanned, parked.scanned);
-        (parked.pages, reached)
+        (parked.pages + parked.unmapped, reached)
     }
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Parks private pages of `part` within the budget ([`crate::table::Edit::park_some`]) and adds
-    /// them to `parked`; returns where the rest begins. A folio for which there are no slots side
-    /// by side becomes single pages, for the next look.
+    /// Parks pages of a part of a VMA within the budget ([`crate::table::Edit::park_some`]) and
+    /// adds them to `parked`; returns where the rest begins. A folio for which there are no slots
+    /// side by side becomes single pages, for the next look.
     pub(super) fn park(
         &mut self,
+        slot: Slot,
         part: VirtRange,
         budget: &mut Budget,
         which: Which,
         parked: &mut Parked,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let before = parked.pages;
+        let (before, unmapped) = (parked.pages, parked.unmapped);
         let stopped = self.edit(|edit| edit.park_some(part, budget, which, parked));
         self.rss.swapped += parked.pages - before;
+        let zap = Zap {
+            object: parked.unmapped - unmapped,
+            ..Zap::default()
+        };
+        let Inner { vmas, rss, .. } = &mut **self;
+        rss.sub(vmas.get(slot), &zap);
+        if zap.object != 0 && vmas.get(slot).shared() {
+            // The entries go that say what was written.
+            vmas.get_mut(slot).flags.count_as_written();
+        }
         if let Some(leaf) = parked.unplaced.take().and_then(|va| self.root().lookup(va)) {
             let order = self.mm().frames().folio(leaf.pfn).order;
             if order != Order(0) && self.split_around(&leaf) {

@@ -3,13 +3,14 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::manager::Mm;
+use crate::object::Object;
 use crate::space::{AREA, AddressSpace, Error};
 
 impl<M: Machine> Mm<M> {
     /// Turns swap off, which is on: no page gets a slot any more, and what is in some is mapped
-    /// again, in steps. The caller, one at a time, holds no lock. With an error swap is on as
-    /// before. ENOMEM: memory cannot take all, or others lack it; [`Error::Interrupted`]: `stops`
-    /// has said so, or the thread is to end.
+    /// again, or goes back to its object, in steps. The caller, one at a time, holds no lock. With
+    /// an error swap is on as before. ENOMEM: memory cannot take all, or others lack it;
+    /// [`Error::Interrupted`]: `stops` has said so, or the thread is to end.
     pub fn swap_off(&self, mut stops: impl FnMut() -> bool) -> Result<(), Error> {
         self.begin_leaving();
         let mut stops = || stops() || self.slots().total() != 0;
@@ -21,6 +22,11 @@ impl<M: Machine> Mm<M> {
                     result = space.unswap(&mut stops);
                 }
             });
+            self.for_each_object(&mut |object| {
+                if result.is_ok() {
+                    result = object.bring_back(&mut stops);
+                }
+            });
             if stops() || self.machine().breathe() {
                 result = result.and(Err(Error::Interrupted));
             }
@@ -30,6 +36,20 @@ impl<M: Machine> Mm<M> {
             // Reclaim has put an end to it.
             false => Err(Error::NoMem),
         }
+    }
+}
+
+impl<M: Machine> Object<M> {
+    /// Takes back all that is swapped, as [`Mm::swap_off`].
+    fn bring_back(&self, stops: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+        let mut rest = Some(0);
+        while let Some(from) = rest {
+            rest = self.bring_step(from).or(Err(Error::NoMem))?;
+            if stops() || self.mm().machine().breathe() {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -72,6 +72,7 @@ models! {
         a_pin_beside_page_out, StoreInUse;
         a_unit_is_cut_beside_its_use, CutForgetsNames;
         swap_off_beside_fork, CopyNameless;
+        an_object_beside_page_out, ShelveMapped;
     [frames]
         lists_are_drained, DrainOthers;
         a_tag_is_used_again, KeepTagged;

@@ -1,11 +1,13 @@
 //! Pages that go to the store and come back, beside those who use them.
 
-use crate::common::{AT, RW, map, page};
+use crate::common::{AT, RW, map, of_object, page};
 use crate::scene::{machine, scene, share_tables, together, write};
 use arch_sim::{Process, World};
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
+use mm::object::Object;
 use mm::switch::{SwapIn, Switch};
+use mm::vma::VmaFlags;
 use mm::{Advice, Handle};
 use std::sync::Mutex;
 
@@ -192,5 +194,48 @@ pub fn swap_off_beside_fork<F: PteFormat>() {
             assert_eq!((w.load(0, p, at), w.load(2, &child, at)), (Ok(1), Ok(1)));
         }
         assert_eq!(w.load(0, p, page(HERE) + 1), Ok(2));
+    });
+}
+
+/// What is written to shared memory by a process or by a call is there afterwards, whoever has it
+/// stored meanwhile, cuts it, or turns swap off.
+pub fn an_object_beside_page_out<F: PteFormat>() {
+    scene::<F>((512, &[]), PAGES, |w, p| {
+        let object = Object::new(&w.mm);
+        object.set_len(4 * PAGE_SIZE);
+        let at = page(1000);
+        let shared = of_object(&object, 0, at, 4, RW, VmaFlags::SHARED);
+        p.map(shared).unwrap();
+        (0..4).for_each(|n| w.store(0, p, at + n * PAGE_SIZE, 1).unwrap());
+        together(w, 3, |cpu| match cpu {
+            0 => {
+                p.advise(at, 4 * PAGE_SIZE, Advice::PageOut).unwrap();
+                w.mm.reclaim(2);
+                object.punch(PAGE_SIZE, 1);
+            }
+            1 => {
+                for value in 2..4 {
+                    w.store(cpu, p, at + 2, value).unwrap();
+                    assert_eq!(w.load(cpu, p, at + 2), Ok(value));
+                }
+            }
+            _ => {
+                object.write_at(3, &[2]).unwrap();
+                let mut bytes = [0; 4];
+                object.read_at(0, &mut bytes);
+                assert_eq!((bytes[0], bytes[3]), (1, 2));
+                let result = w.mm.swap_off(|| false);
+                assert!(result.is_ok() || w.mm.slots().total() != 0);
+            }
+        });
+        w.forget_accesses(p);
+        w.check(&[p], &[&object]);
+        let mut bytes = [0; 4];
+        object.read_at(0, &mut bytes);
+        assert_eq!(bytes, [1, 0, 3, 2]);
+        assert_eq!(w.load(0, p, at + PAGE_SIZE), Ok(0));
+        assert_eq!(w.load(0, p, at + 2 * PAGE_SIZE), Ok(1));
+        drop(object);
+        p.unmap(at, 4 * PAGE_SIZE).unwrap();
     });
 }

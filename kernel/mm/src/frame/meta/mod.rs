@@ -108,6 +108,10 @@ const HAS_HWPOISON: u32 = 1 << 25;
 /// block another one for [`FrameMeta::is`].
 const CACHED: u32 = 1 << 24;
 
+/// `state` of an object's folio has the same bit if a call has read or written it since this was
+/// asked last.
+const USED: u32 = ENDED;
+
 const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND | ENDED | HUGETLB | HWPOISON | HAS_HWPOISON;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller
@@ -236,6 +240,18 @@ impl FrameMeta {
     /// Whether it is a huge page with such a frame.
     pub(crate) fn has_hwpoison(&self) -> bool {
         self.flag(HAS_HWPOISON)
+    }
+    /// Notes that a call reads or writes the object's folio.
+    pub(crate) fn set_used(&self) {
+        if !self.flag(USED) {
+            self.set_flag(USED, true);
+        }
+    }
+    /// Whether one did since this was asked last.
+    pub(crate) fn was_used(&self) -> bool {
+        let used = self.flag(USED);
+        self.set_flag(USED, false);
+        used
     }
     /// Sets the word of state. In line: what is constant becomes one store.
     #[inline(always)]

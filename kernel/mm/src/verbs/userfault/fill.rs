@@ -189,7 +189,7 @@ fn object_page<M: Machine>(vma: &Vma<M>, at: VirtAddr, content: Content<'_>) -> 
     let bytes = match content {
         Content::Bytes(bytes) => Some(bytes),
         Content::Object => {
-            let page = object.page_if_there(index).ok_or(Error::Fault)?;
+            let page = object.page_if_there(index)?.ok_or(Error::Fault)?;
             return Ok(page.into_pfn());
         }
         _ => None,

@@ -81,7 +81,7 @@ impl<M: Machine> Locked<'_, M> {
             _ if !at.is_aligned(size) => Err(Error::Inval),
             Content::Object => {
                 let (object, index) = vma.object_page(at).ok_or(Error::Inval)?;
-                let page = object.page_if_there(index).ok_or(Error::Fault)?;
+                let page = object.page_if_there(index)?.ok_or(Error::Fault)?;
                 match self.prepare_huge(at) {
                     Ok(()) => self.install_huge(slot, at, page, true, protect),
                     Err(why) => {

@@ -1,0 +1,250 @@
+//! Pages of objects that nobody maps, pins or reads go to swap slots, and come back with who looks
+//! at them ([`crate::manager`]).
+
+use super::{Object, ObjectPages};
+use crate::addr::{Order, Pfn};
+use crate::arch::{Machine, PhysMem};
+use crate::frame::Block;
+use crate::frame::slots::UNIT;
+use crate::frame::zone::Reserve;
+use crate::manager::{Mm, OutOfMemory};
+use crate::mutant::{self, Mutant};
+use crate::table::Which;
+use crate::thp::shmem::indices;
+use alloc::sync::Arc;
+use core::ops::Range;
+
+/// What an object has at an index: a frame, with a reference of its folio, or a swap slot, with a
+/// name of it. A word, as there is one for each page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Held(u64);
+
+/// This bit says that it is a slot.
+const IN_SLOT: u64 = 1 << 63;
+
+impl Held {
+    pub fn slot(slot: Pfn) -> Held {
+        Held(slot.0 | IN_SLOT)
+    }
+    /// The frame, unless it is in a slot.
+    pub fn frame(self) -> Option<Pfn> {
+        (self.0 & IN_SLOT == 0).then_some(Pfn(self.0))
+    }
+    /// The frame; else the slot.
+    pub fn place(self) -> Result<Pfn, Pfn> {
+        self.frame().ok_or(Pfn(self.0 & !IN_SLOT))
+    }
+}
+
+impl From<Pfn> for Held {
+    fn from(frame: Pfn) -> Held {
+        Held(frame.0)
+    }
+}
+
+/// Folios that are looked at in a step, under the object's lock.
+const LOOKED_AT: usize = 64;
+
+impl<M: Machine> Object<M> {
+    /// Others find it from now on, as it gets its first page.
+    pub(super) fn list(&self, inner: &mut ObjectPages) -> Result<(), OutOfMemory> {
+        let number = self.mm.objects().take();
+        self.mm.objects().list(number, self.me.clone())?;
+        inner.number = number;
+        Ok(())
+    }
+
+    /// Puts pages of a range of indices in swap slots that nobody maps or pins, until `want` are;
+    /// of [`Which::Cold`] those that no call has read or written since this was asked last. In
+    /// steps: the caller holds no lock. Returns how many.
+    pub(crate) fn shelve(&self, mut range: Range<u64>, which: Which, want: u64) -> u64 {
+        let mut shelved = 0;
+        while shelved < want && !range.is_empty() {
+            shelved += self.shelve_step(&mut range, which, want - shelved);
+            if self.mm.machine().breathe() {
+                break;
+            }
+        }
+        shelved
+    }
+    /// One step of it, which leaves the rest of the range.
+    pub(crate) fn shelve_step(&self, range: &mut Range<u64>, which: Which, want: u64) -> u64 {
+        let mut inner = self.inner.lock();
+        let mut shelved = 0;
+        for _ in 0..LOOKED_AT {
+            let next = inner.pages.range(range.clone()).next();
+            let may = self.huge.is_none() && self.mm.slots().total() != 0;
+            let Some((&index, held)) = next.filter(|_| may) else {
+                range.start = range.end;
+                break;
+            };
+            if shelved >= want {
+                break;
+            }
+            range.start = index + 1;
+            let Some(page) = held.frame() else {
+                continue;
+            };
+            let folio = self.mm.frames().folio(page);
+            let whole = indices(index, folio.order);
+            let meta = self.mm.frames().get(folio.head);
+            if which == Which::Cold && meta.was_used() {
+                range.start = whole.end;
+            } else if folio.order > UNIT && self.split_to(&inner, whole.clone(), UNIT) {
+                range.start = index;
+            } else {
+                shelved += self
+                    .shelve_folio(&mut inner, whole.clone(), &folio)
+                    .unwrap_or(0);
+                range.start = whole.end;
+            }
+        }
+        shelved
+    }
+    /// Puts the folio with these indices in slots; `None`: it is in use, or there are none.
+    fn shelve_folio(
+        &self,
+        inner: &mut ObjectPages,
+        whole: Range<u64>,
+        folio: &Block,
+    ) -> Option<u64> {
+        let frame = |at: u64| Held::from(folio.head + (at - whole.start));
+        let there = inner.pages.range(whole.clone());
+        let there = there.filter(|(at, held)| **held == frame(**at)).count() as u64;
+        // Whoever maps or pins one of its pages that is not mapped yet comes through this lock.
+        let alone = self.mm.references(folio.head) == there || mutant::on(Mutant::ShelveMapped);
+        let first = (alone && folio.order <= UNIT).then(|| self.mm.shelve(folio))??;
+        for (at, held) in inner.pages.range_mut(whole.clone()) {
+            if *held == frame(*at) {
+                *held = Held::slot(first + (at - whole.start));
+            }
+        }
+        Some(there)
+    }
+
+    /// The frame of what is at an index.
+    pub(super) fn frame_of(
+        &self,
+        inner: &mut ObjectPages,
+        index: u64,
+        held: Held,
+    ) -> Result<Pfn, OutOfMemory> {
+        match held.place() {
+            Ok(frame) => Ok(frame),
+            Err(slot) => self.bring(inner, index, slot),
+        }
+    }
+    /// Brings the page at an index back from its slot; with those of its unit, if there is memory.
+    #[cold]
+    fn bring(&self, inner: &mut ObjectPages, index: u64, slot: Pfn) -> Result<Pfn, OutOfMemory> {
+        let Ok(unit) = self.mm.bring(slot) else {
+            return self.bring_page(inner, index, slot, Reserve::User);
+        };
+        let first = index - (slot - unit.first);
+        let range = first..first + unit.order.pages();
+        let is_there = |at: u64, held: Held| held == Held::slot(unit.first + (at - first));
+        let there = inner.pages.range(range.clone());
+        let names = there.filter(|(at, held)| is_there(**at, **held)).count() as u64;
+        let head = self.mm.take_out(unit, names);
+        for (at, held) in inner.pages.range_mut(range) {
+            if is_there(*at, *held) {
+                *held = Held::from(head + (at - first));
+            }
+        }
+        inner.has_large |= unit.order != Order(0);
+        Ok(head + (index - first))
+    }
+    /// Brings all pages of a range of indices back.
+    pub(super) fn bring_all(
+        &self,
+        inner: &mut ObjectPages,
+        range: Range<u64>,
+    ) -> Result<(), OutOfMemory> {
+        let is_swapped = |(_, held): &(&u64, &Held)| held.frame().is_none();
+        while let Some((&index, &held)) = inner.pages.range(range.clone()).find(is_swapped) {
+            self.frame_of(inner, index, held)?;
+        }
+        Ok(())
+    }
+    /// Brings it back alone.
+    fn bring_page(
+        &self,
+        inner: &mut ObjectPages,
+        index: u64,
+        slot: Pfn,
+        reserve: Reserve,
+    ) -> Result<Pfn, OutOfMemory> {
+        let page = self.mm.copy_out(slot, reserve)?.into_pfn();
+        inner.pages.insert(index, page.into());
+        self.mm.drop_names(slot, 1);
+        Ok(page)
+    }
+    /// The frame at an index, if it is no hole. Its page comes back alone, and may use all of the
+    /// reserve. `Err`: that is used up.
+    pub(super) fn frame_at(
+        &self,
+        inner: &mut ObjectPages,
+        index: u64,
+    ) -> Result<Option<Pfn>, OutOfMemory> {
+        let held = inner.pages.get(&index).map(|held| held.place());
+        held.map(|held| held.or_else(|slot| self.bring_page(inner, index, slot, Reserve::Kernel)))
+            .transpose()
+    }
+    /// Reads bytes of the page at an index from an offset on.
+    pub(super) fn read_page(
+        &self,
+        inner: &mut ObjectPages,
+        index: u64,
+        offset: u64,
+        into: &mut [u8],
+    ) {
+        let Some(held) = inner.pages.get(&index).copied() else {
+            return into.fill(0);
+        };
+        match (self.frame_of(inner, index, held), held.place()) {
+            (Ok(frame), _) => {
+                self.note_use(frame);
+                self.mm.machine().mem().read(frame.start() + offset, into)
+            }
+            (Err(OutOfMemory), Err(slot)) => self.mm.read_slot(slot, offset, into),
+            (Err(OutOfMemory), Ok(frame)) => unreachable!("{frame:?} is there"),
+        }
+    }
+    /// A call reads or writes a page.
+    pub(super) fn note_use(&self, frame: Pfn) {
+        let head = self.mm.frames().head(frame);
+        self.mm.frames().get(head).set_used();
+    }
+
+    /// One step that brings pages from an index on back; returns where the rest begins.
+    pub(crate) fn bring_step(&self, from: u64) -> Result<Option<u64>, OutOfMemory> {
+        let mut inner = self.inner.lock();
+        let mut at = from;
+        for _ in 0..LOOKED_AT {
+            let Some((&index, &held)) = inner.pages.range(at..).next() else {
+                return Ok(None);
+            };
+            at = index + 1;
+            if held.frame().is_none() {
+                self.frame_of(&mut inner, index, held)?;
+                break;
+            }
+        }
+        Ok(Some(at))
+    }
+}
+
+impl<M: Machine> Mm<M> {
+    /// Calls `f` with each object that has, or had, a page. In steps: the caller holds no lock.
+    pub(crate) fn for_each_object(&self, f: &mut dyn FnMut(&Arc<Object<M>>)) {
+        let mut at = 0;
+        while let Some(number) = self.objects().after(at) {
+            let object = self.objects().get(number).flatten();
+            if let Some(Ok(object)) = object.map(|object| object.downcast()) {
+                f(&object);
+            }
+            self.machine().breathe();
+            at = number;
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //! ```text
 //! no memory for a fault, fork, mmap ...
 //!    |  wait until memory is reclaimed ([`worker`]), try again
-//!    |  nothing was: is an OOM victim ending already?  no: select one, log it, SIGKILL
+//!    |  no progress: is an OOM victim ending already?  no: select one, log it, SIGKILL
 //!    |  wait until its memory is back, try again
 //!    v  or until this thread is to end itself
 //! ```
@@ -51,16 +51,10 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         signal::kill_current(task);
         return false;
     }
-    // What was stored is progress, however often, as long as programs have memory to run in; the
-    // rest comes back once.
-    match worker::reclaim() {
+    match worker::reclaim(attempt) {
         None => return false,
-        Some(stored) => {
-            let is_progress = attempt == 0 || stored > 0 && !mm().is_thrashing();
-            if is_progress && !worker::is_hopeless() {
-                return true;
-            }
-        }
+        Some(true) => return true,
+        Some(false) => {}
     }
     let Some(victim) = dying().or_else(|| kill_one(task)) else {
         return false;

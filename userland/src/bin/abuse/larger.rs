@@ -90,7 +90,8 @@ fn fill(advice: i32) -> Result<u64> {
 
 /// Faults of a read of each page.
 fn faults(at: usize) -> Result<u64> {
-    let count = || proc::rusage(libc::RUSAGE_SELF).map(|used| used.minor_faults);
+    let used = || proc::rusage(libc::RUSAGE_SELF);
+    let count = || used().map(|used| used.minor_faults + used.major_faults);
     let before = count()?;
     (at..at + PART).step_by(PAGE).for_each(|page| {
         load(page);

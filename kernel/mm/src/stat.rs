@@ -22,9 +22,10 @@ events! {
     /// Times that frames could not be had without which something fails: a page, a table, a kernel
     /// stack, heap.
     AllocStall = "allocstall_normal";
-    /// Page faults: of user mode, and of the kernel in user memory.
+    /// Page faults: of user mode, and of the kernel in user memory. One that waits for what is
+    /// stored is one.
     Fault = "pgfault";
-    /// Faults that waited for a device: always 0, since all files are in memory.
+    /// Those that waited for what is stored; for no device, since all files are in memory.
     MajorFault = "pgmajfault";
     /// Pages filled with zeros: new anonymous pages, pages of files, page tables.
     Zeroed = "pages_zeroed";

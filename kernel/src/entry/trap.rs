@@ -275,9 +275,11 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
 #[cold]
 #[inline(never)]
 fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolution) {
-    let mut attempt = 0;
+    let (mut attempt, mut is_major) = (0, false);
     let info = loop {
+        is_major |= matches!(why, Resolution::Stored(_));
         match why {
+            Resolution::Done if is_major => return count_major(task),
             Resolution::Done => return,
             Resolution::NotMapped | Resolution::Guard => {
                 break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0);
@@ -334,15 +336,26 @@ fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
         return Resolution::NotMapped;
     };
     if resolution == Resolution::Done {
-        task.count_fault();
+        task.faults.count();
     }
     resolution
+}
+
+/// A fault was resolved that has waited for what was stored.
+#[cold]
+fn count_major(task: &Task) {
+    task.faults.count_major();
+    task.space.with(|space| space.count_major_fault());
 }
 
 /// [`AddressSpace::wait_for`](mm::AddressSpace::wait_for).
 #[cold]
 fn wait_for(task: &Task, why: Resolution) -> Result<(), Resolution> {
-    let waited = task.space.lend(|space| space.wait_for(why));
+    let wait = || task.space.lend(|space| space.wait_for(why));
+    let waited = match why {
+        Resolution::Stored(_) => pressure::stall::waiting(wait),
+        _ => wait(),
+    };
     waited.unwrap_or(Err(Resolution::NotMapped))
 }
 
@@ -394,10 +407,16 @@ fn breakpoint(pc: u64) -> SigInfo {
 
 /// Resolves a fault, after what it has to wait for.
 fn resolve_in_kernel(task: &Arc<Task>, addr: VirtAddr, access: Access) -> Resolution {
+    let mut is_major = false;
     loop {
         let resolution = resolve(task, addr, access);
+        is_major |= matches!(resolution, Resolution::Stored(_));
         let ask = || userfault::ask(task, addr, access, Mode::Kernel);
         match resolution {
+            Resolution::Done if is_major => {
+                count_major(task);
+                return resolution;
+            }
             Resolution::Done => return resolution,
             Resolution::Bus if take_huge_back(task, addr, access) => {}
             Resolution::Userfault if ask() == Answer::Again => {}

@@ -5,12 +5,13 @@
 //! ```text
 //! no memory for a fault, fork, mmap ...
 //!    |  wait until memory is reclaimed ([`worker`]), try again
-//!    |  nothing was: is an OOM victim ending already?  no: select one, log it, SIGKILL
+//!    |  no progress: is an OOM victim ending already?  no: select one, log it, SIGKILL
 //!    |  wait until its memory is back, try again
 //!    v  or until this thread is to end itself
 //! ```
 
 mod report;
+pub mod stall;
 mod victim;
 pub mod worker;
 
@@ -51,23 +52,16 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         signal::kill_current(task);
         return false;
     }
-    // What was stored is progress, however often, as long as programs have memory to run in; the
-    // rest comes back once.
-    match worker::reclaim() {
+    match stall::waiting(|| worker::reclaim(attempt)) {
         None => return false,
-        Some(stored) => {
-            let is_progress = attempt == 0 || stored > 0 && !mm().is_thrashing();
-            if is_progress && !worker::is_hopeless() {
-                return true;
-            }
-        }
+        Some(true) => return true,
+        Some(false) => {}
     }
     let Some(victim) = dying().or_else(|| kill_one(task)) else {
         return false;
     };
-    task::MEMORY_IS_BACK
-        .wait_killable(|| (!victim.has_memory()).then_some(()))
-        .is_ok()
+    let is_back = || (!victim.has_memory()).then_some(());
+    stall::waiting(|| task::MEMORY_IS_BACK.wait_killable(is_back)).is_ok()
 }
 
 /// How often room is made for a refill before it is put off.

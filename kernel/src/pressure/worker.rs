@@ -3,9 +3,15 @@
 //! CPUs.
 //!
 //! It does so without the kernel lock, in steps. Who lacks memory asks, and sleeps until some was
-//! stored, or until a round that began afterwards is over; one round is for all who have asked
+//! freed, or until a round that began afterwards is over; one round is for all who have asked
 //! before it. A round for nobody begins when free memory is below its low marks, and stores cold
 //! pages until it is above the high ones.
+//!
+//! *Progress* is frames: the pages that a round stores, less the frames that the store takes for
+//! them, are to be [`STEP`] for each thread that waits, or as many are to be free at its end.
+//! Programs that find less only move the same pages into the store and back, or wait for pages that
+//! cannot be stored: after [`FRUITLESS`] such rounds there is no progress, however many pages were
+//! stored.
 
 use crate::base::kstack;
 use crate::base::machine::mm;
@@ -17,17 +23,28 @@ use core::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use mm::addr::PAGE_SIZE;
 use mm::frame::zone::Zone;
 
 /// Requests so far.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 /// Those of them that a round that is over was for.
 static SERVED: AtomicU64 = AtomicU64::new(0);
-/// Pages that were stored so far.
-static FREED: AtomicU64 = AtomicU64::new(0);
-/// How many pages a round stores at most, and after how many of them those who wait try again.
-const BATCH: u64 = 1024;
+/// Threads that wait.
+static WAITING: AtomicU64 = AtomicU64::new(0);
+/// Frames that storing has gained so far.
+static GAINED: AtomicU64 = AtomicU64::new(0);
+/// Rounds in a row without progress.
+static IN_VAIN: AtomicU64 = AtomicU64::new(0);
+/// Frames that a round is to gain for each thread that waits, which tries again then.
 const STEP: u64 = 32;
+/// How many pages a round stores at most: enough for [`MOST`] threads, if a quarter of what is
+/// stored is gained, as of all that is worth it.
+const BATCH: u64 = 4 * MOST * STEP;
+const MOST: u64 = 32;
+/// After so many rounds without progress the OOM killer is asked: one may have come while others
+/// took what it had gained.
+const FRUITLESS: u64 = 3;
 /// Free memory is below its low marks: a round for nobody is to begin.
 static IS_TIGHT: AtomicBool = AtomicBool::new(false);
 /// The last such round found no cold page. There is none until a round stores something.
@@ -35,19 +52,19 @@ static ALL_HOT: AtomicBool = AtomicBool::new(false);
 /// vm.swappiness: 0, no round for nobody. There is nothing but private memory to choose from, so
 /// that no other values differ.
 pub static SWAPPINESS: AtomicI64 = AtomicI64::new(60);
+/// The thread does something.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 static REQUESTS: WaitQueue = WaitQueue::new();
 static ENDS: WaitQueue = WaitQueue::new();
 
-/// Rounds in a row that have left hardly any memory.
-static FRUITLESS: AtomicU64 = AtomicU64::new(0);
-
-/// Whether rounds only give programs the few pages back that they wait for next.
-pub fn is_hopeless() -> bool {
-    FRUITLESS.load(Relaxed) >= 3
+/// Whether the thread has something to do.
+pub fn is_running() -> bool {
+    IS_RUNNING.load(Relaxed)
 }
-/// A process ends: the next rounds are asked anew.
+
+/// A process ends: progress is counted anew.
 pub fn hope_again() {
-    FRUITLESS.store(0, Relaxed);
+    IN_VAIN.store(0, Relaxed);
 }
 
 /// Starts the thread, before there are programs.
@@ -63,18 +80,22 @@ pub fn wake() {
     }
 }
 
-/// Has memory reclaimed that is not used, or not lately. Sleeps: no lock may be held but the kernel
-/// lock. Returns how many pages were stored meanwhile; `None`: the thread is to end.
-pub fn reclaim() -> Option<u64> {
-    let before = FREED.load(Relaxed);
+/// Has memory reclaimed that is not used, or not lately, for a thread whose `attempt` to get some
+/// it was (from 0). Sleeps: no lock may be held but the kernel lock. Returns whether there is
+/// progress, so that it may try again; `None`: the thread is to end.
+pub fn reclaim(attempt: u32) -> Option<bool> {
+    let before = GAINED.load(Relaxed);
+    let gained = || GAINED.load(Acquire) - before;
     let number = ASKED.fetch_add(1, Release) + 1;
+    WAITING.fetch_add(1, Relaxed);
     REQUESTS.wake_all();
-    let is_served = || {
-        let enough = FREED.load(Acquire) - before >= STEP;
-        (enough || SERVED.load(Acquire) >= number).then_some(())
-    };
-    ENDS.wait_killable(is_served).ok()?;
-    Some(FREED.load(Relaxed) - before)
+    let is_served = || (gained() >= STEP || SERVED.load(Acquire) >= number).then_some(());
+    let served = ENDS.wait_killable(is_served);
+    WAITING.fetch_sub(1, Relaxed);
+    served.ok()?;
+    // What is not stored comes back once.
+    let some = attempt == 0 || gained() > 0;
+    Some(some && IN_VAIN.load(Relaxed) < FRUITLESS)
 }
 
 fn run() -> ! {
@@ -89,9 +110,10 @@ fn run() -> ! {
         let Ok(Some(asked)) = REQUESTS.wait(None, next) else {
             continue;
         };
+        IS_RUNNING.store(true, Relaxed);
         match asked == SERVED.load(Relaxed) {
             true => {
-                let stored = store(|want| mm().reclaim_cold(want));
+                let (stored, _) = store(|want| mm().reclaim_cold(want));
                 ALL_HOT.store(stored == 0, Relaxed);
             }
             false => {
@@ -100,6 +122,7 @@ fn run() -> ! {
                 ENDS.wake_all();
             }
         }
+        IS_RUNNING.store(false, Relaxed);
         IS_TIGHT.store(false, Release);
     }
 }
@@ -110,30 +133,39 @@ fn round() {
         space.split_deferred();
         space.drop_droppable();
     });
-    let stored = store(|want| mm().reclaim(want));
+    let (stored, gained) = store(|want| mm().reclaim(want));
     if stored != 0 {
         ALL_HOT.store(false, Relaxed);
     }
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
     kernel_lock::with(requests::barrier);
-    let left: u64 = mm().allocator().zones().iter().map(Zone::for_users).sum();
-    if stored < STEP && left < STEP {
-        FRUITLESS.fetch_add(1, Relaxed);
-    } else {
-        hope_again();
-    }
+    let left = mm().allocator().zones().iter().map(Zone::for_users).sum();
+    match gained.max(left) < needed() {
+        true => IN_VAIN.fetch_add(1, Relaxed),
+        false => IN_VAIN.swap(0, Relaxed),
+    };
 }
 
-/// Stores pages by `f` until memory is not tight, there are no more, or it is a batch of them.
-fn store(f: impl Fn(u64) -> u64) -> u64 {
-    let mut all = 0;
+/// Frames for those who wait.
+fn needed() -> u64 {
+    STEP * WAITING.load(Relaxed).min(MOST)
+}
+
+/// Stores pages by `f` until memory is not tight and those who wait have enough, there are no more,
+/// or it is a batch of them. Returns how many were stored, and the frames gained by that.
+fn store(f: impl Fn(u64) -> u64) -> (u64, u64) {
+    let (mut all, mut gained) = (0, 0);
     loop {
+        let used = mm().stored().used;
         let stored = f(STEP);
-        all += stored;
-        FREED.fetch_add(stored, Release);
-        if stored == 0 || all >= BATCH || !mm().allocator().is_tight() {
-            return all;
+        let taken = mm().stored().used.saturating_sub(used) / PAGE_SIZE;
+        let more = stored.saturating_sub(taken);
+        (all, gained) = (all + stored, gained + more);
+        GAINED.fetch_add(more, Release);
+        let is_enough = gained >= needed() && !mm().allocator().is_tight();
+        if stored == 0 || all >= BATCH || is_enough {
+            return (all, gained);
         }
         ENDS.wake_all();
     }

@@ -3,7 +3,7 @@
 use super::time::timeval;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
-use crate::process::task::Task;
+use crate::process::task::{Faults, Task};
 use crate::sched::timers;
 
 /// What times(2) counts in: 10 ms.
@@ -38,8 +38,8 @@ pub struct ResourceUsage {
     pub system: u64,
     /// Largest resident set.
     pub peak_rss: u64,
-    /// Page faults, all minor.
-    pub faults: u64,
+    /// Page faults.
+    pub faults: Faults,
     /// Voluntary and involuntary context switches.
     pub switches: (u64, u64),
 }
@@ -90,7 +90,8 @@ impl ResourceUsage {
         words[..2].copy_from_slice(&[user.tv_sec as u64, user.tv_usec as u64]);
         words[2..4].copy_from_slice(&[system.tv_sec as u64, system.tv_usec as u64]);
         words[4] = self.peak_rss * 4;
-        words[8] = self.faults;
+        words[8] = self.faults.minor;
+        words[9] = self.faults.major;
         words[16] = self.switches.0;
         words[17] = self.switches.1;
         into.write(&words)

@@ -51,7 +51,9 @@ fn copied<F: PteFormat>(w: &World<F>) -> u64 {
 }
 
 fn what_is_parked_comes_back<F: PteFormat>(w: &World<F>) {
-    for orders in SIZES {
+    // Single pages are left of folios of 16.
+    let faults_back = [PAGES, PAGES / 4, PAGES / 16 + PAGES % 16];
+    for (orders, wanted) in SIZES.into_iter().zip(faults_back) {
         let p = written(w, orders);
         let folios = p.smaps(AT).unwrap().folios;
         let before = w.mm.counts().anon;
@@ -63,7 +65,10 @@ fn what_is_parked_comes_back<F: PteFormat>(w: &World<F>) {
         assert_eq!(w.mm.stored().original, ALL);
         let smaps = p.smaps(AT).unwrap();
         assert_eq!((smaps.swap, smaps.swap_pss, smaps.rss), (ALL, ALL, 0));
+        let faults = || w.mm.event("pgfault").expect("a counter");
+        let before = faults();
         reads(w, &p, 0..PAGES);
+        assert_eq!(faults() - before, wanted);
         w.check(&[&p], &[]);
         assert_eq!(
             (swapped(&p), w.mm.slots().total()),

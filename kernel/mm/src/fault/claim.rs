@@ -5,6 +5,7 @@ use super::Resolution;
 use crate::arch::Machine;
 use crate::mutant::{self, Mutant};
 use crate::space::{AddressSpace, Locked};
+use crate::stat::Event;
 
 impl<M: Machine> AddressSpace<M> {
     /// Waits for what an access is impossible without, if it is for that: it is to be tried again.
@@ -17,6 +18,11 @@ impl<M: Machine> AddressSpace<M> {
             Resolution::Stored(slot) => Ok(self.mm.load(slot)?),
             why => Err(why),
         }
+    }
+
+    /// A fault is resolved that has waited for what was stored.
+    pub fn count_major_fault(&self) {
+        self.mm.count(Event::MajorFault, 1);
     }
 
     /// Calls `f` until it need not wait any more ([`Self::wait_for`]).

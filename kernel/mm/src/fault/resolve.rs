@@ -14,7 +14,7 @@ use crate::tlb::Gather;
 
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault at `addr`, or returns why the access is impossible. Never waits for a
-    /// claim.
+    /// claim. A fault on what is stored is counted when it is tried again.
     pub fn fault(&self, addr: VirtAddr, access: Access) -> Resolution {
         self.mm.count(Event::Fault, 1);
         if self.is_shared() && self.fault_read_locked(addr, access) {
@@ -33,8 +33,15 @@ impl<M: Machine> AddressSpace<M> {
         };
         match result {
             Ok(_) => Resolution::Done,
-            Err(why) => why,
+            Err(why) => self.counted_again(why),
         }
+    }
+    #[cold]
+    fn counted_again(&self, why: Resolution) -> Resolution {
+        if let Resolution::Stored(_) = why {
+            self.mm.count(Event::Fault, 1u64.wrapping_neg());
+        }
+        why
     }
 
     /// [`AddressSpace::fault`] again, if the VMA's marks were why it failed.
@@ -45,7 +52,7 @@ impl<M: Machine> AddressSpace<M> {
             Resolution::Userfault => self.lock().resolve(Request::tried(addr, access)).err(),
             why => Some(why),
         };
-        why.unwrap_or(Resolution::Done)
+        why.map_or(Resolution::Done, |why| self.counted_again(why))
     }
 }
 

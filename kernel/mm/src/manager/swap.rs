@@ -121,14 +121,6 @@ impl<M: Machine> Mm<M> {
     pub fn slots(&self) -> &Slots {
         &self.swap.free
     }
-    /// Whether hardly any private memory is left outside of the store, so that programs do nothing
-    /// but wait for pages: less than a 64th of memory, and less than a sixteenth of what is in
-    /// slots.
-    pub fn is_thrashing(&self) -> bool {
-        let (counts, slots) = (self.counts(), self.slots());
-        let used = slots.used();
-        counts.anon < (counts.total / 64).min(used / 16)
-    }
     /// The address where aging goes on. One for all spaces: what several of them have is parked in
     /// all of them, and is alone then, sooner than by one for each.
     pub(crate) fn aged_to(&self) -> VirtAddr {

@@ -123,7 +123,7 @@ fn leave_process(task: &Arc<Task>) -> bool {
     threads.retain(|other| !Arc::ptr_eq(other, task));
     let is_last = threads.is_empty();
     drop(threads);
-    process.past_faults.fetch_add(task.faults(), Relaxed);
+    process.past_faults.add(task.faults.get());
     let mut past = process.past_times.lock();
     past.user += task.sched.times.user();
     past.system += task.sched.times.system();

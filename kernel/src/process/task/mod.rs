@@ -10,6 +10,7 @@ mod clone;
 mod credentials;
 mod ending;
 mod exit;
+mod faults;
 mod groups;
 mod heap;
 mod image;
@@ -31,6 +32,7 @@ pub use credentials::{Capabilities, Credentials};
 pub use exit::{
     MEMORY_IS_BACK, exit_code, exit_group, exit_thread, finish, kill_other_threads, tell_parent,
 };
+pub use faults::Faults;
 pub use groups::{is_orphaned, session_of};
 pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};
 pub use image::Image;

@@ -2,6 +2,7 @@
 
 use super::calls::CallSet;
 use super::credentials::Credentials;
+use super::faults::{FaultCounts, Faults};
 use super::image::Image;
 use super::limits::ResourceLimits;
 use super::oom::Adjustment;
@@ -82,8 +83,8 @@ pub struct Process {
     /// [`crate::base::heap::fail`].
     pub(crate) heap_fail: AtomicU32,
     /// Page faults that were resolved, of threads that have ended.
-    pub(super) past_faults: AtomicU64,
-    pub(super) children_faults: AtomicU64,
+    pub(super) past_faults: FaultCounts,
+    pub(super) children_faults: FaultCounts,
     /// prctl(PR_SET_NO_NEW_PRIVS).
     pub(crate) no_new_privs: AtomicBool,
     /// /proc/PID/oom_score_adj.
@@ -162,8 +163,8 @@ impl Process {
             barriers: AtomicBool::new(false),
             protected: AtomicBool::new(pid == 1),
             heap_fail: AtomicU32::new(0),
-            past_faults: AtomicU64::new(0),
-            children_faults: AtomicU64::new(0),
+            past_faults: FaultCounts::default(),
+            children_faults: FaultCounts::default(),
             no_new_privs: AtomicBool::new(false),
             oom: Adjustment::default(),
             child_events: WaitQueue::new(),
@@ -275,15 +276,11 @@ impl Process {
         self.start_ns
     }
 
-    /// Page faults of its own and of children that were waited for. All are minor: there is no
-    /// disk.
-    pub fn faults(&self) -> (u64, u64) {
+    /// Page faults of its own and of children that were waited for.
+    pub fn faults(&self) -> (Faults, Faults) {
         let threads = self.threads.lock();
-        let now: u64 = threads.iter().map(|task| task.faults()).sum();
-        (
-            now + self.past_faults.load(Relaxed),
-            self.children_faults.load(Relaxed),
-        )
+        let now: Faults = threads.iter().map(|task| task.faults.get()).sum();
+        (now + self.past_faults.get(), self.children_faults.get())
     }
 
     /// Largest resident set of children that were waited for, in pages.

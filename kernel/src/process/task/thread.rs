@@ -1,5 +1,6 @@
 //! A thread: a task of the scheduler with its process, files and signals.
 
+use super::faults::FaultCounts;
 use super::space::SpaceRef;
 use super::{Pid, Process};
 use crate::arch::trap::UserContext;
@@ -16,7 +17,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use linux_raw_sys::general as abi;
 use locks::Place;
-use mm::sync::{Lock, add_own};
+use mm::sync::Lock;
 
 /// sigaltstack(2).
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +84,7 @@ pub struct Task {
     /// Where it sleeps in futex(2).
     pub(crate) futex: Place,
     /// Page faults that were resolved. Only its own CPU writes it.
-    faults: AtomicU64,
+    pub faults: FaultCounts,
     /// Completed when a vfork child has its own space, or has ended.
     pub(crate) vfork_done: Lock<Option<Arc<Completion>>, { ranks::TASK }>,
     /// Its first action when it runs; `None` afterwards.
@@ -143,7 +144,7 @@ impl Task {
             clear_child_tid: AtomicU64::new(0),
             robust_list: AtomicU64::new(0),
             futex: Place::new(),
-            faults: AtomicU64::new(0),
+            faults: FaultCounts::default(),
             vfork_done: Lock::new(None),
             start: Lock::new(Some(new.start)),
             exit_status: AtomicI32::new(0),
@@ -264,17 +265,6 @@ impl Task {
             true if self.tid() == self.process.pid() => self.process.exit_status(),
             _ => self.exit_status.load(Relaxed),
         }
-    }
-
-    /// Page faults that were resolved.
-    pub fn faults(&self) -> u64 {
-        self.faults.load(Relaxed)
-    }
-
-    /// The running thread: a page fault was resolved.
-    #[inline]
-    pub fn count_fault(&self) {
-        add_own(&self.faults, 1);
     }
 
     /// The signals it has blocked.

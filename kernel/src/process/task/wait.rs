@@ -1,6 +1,6 @@
 //! Waiting for children: wait4 and waitid.
 
-use super::{Pid, Process, ProcessTimes, Task, table};
+use super::{Faults, Pid, Process, ProcessTimes, Task, table};
 use crate::base::errno::{Errno, Result};
 use crate::process::signal::{SIGCHLD, SIGCONT};
 use crate::process::trace::{self, News};
@@ -69,7 +69,7 @@ pub struct Waited {
     /// Its largest resident set, in pages.
     pub peak_rss: u64,
     /// Page faults of the child and of its own children.
-    pub faults: u64,
+    pub faults: Faults,
 }
 
 impl WaitRequest {
@@ -196,7 +196,7 @@ fn reap(parent: &Process, child: &Arc<Process>) {
     let mut past = parent.past_times.lock();
     past.children_user += times.user + times.children_user;
     past.children_system += times.system + times.children_system;
-    parent.children_faults.fetch_add(own + others, Relaxed);
+    parent.children_faults.add(own + others);
     let peak = peak.max(child.children_peak_rss());
     parent.children_peak_rss.fetch_max(peak, Relaxed);
 }

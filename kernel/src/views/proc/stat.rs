@@ -50,6 +50,8 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
         None => (process.comm(), process.state()),
     };
     let (times, usage, image) = (times(subject), usage(subject), process.image());
+    let (all, of_children) = process.faults();
+    let faults = subject.task.as_ref().map_or(all, |task| task.faults.get());
     let foreground = tty::foreground_of(process.sid());
     let terminal = if foreground.is_some() {
         devices::TERMINAL.encode()
@@ -61,12 +63,16 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
     let rss = usage.rss.total();
     // Fields 1 to 13: identity, faults.
     out.put(format_args!(
-        "{} ({name}) {state} {} {} {} {terminal} {} 4194560 0 0 0 0 ",
+        "{} ({name}) {state} {} {} {} {terminal} {} 4194560 {} {} {} {} ",
         subject.number(),
         process.ppid(),
         process.pgid(),
         process.sid(),
         foreground.unwrap_or(-1),
+        faults.minor,
+        of_children.minor,
+        faults.major,
+        of_children.major,
     ));
     // 14 to 22: times, priority, threads, start.
     out.put(format_args!(

@@ -164,6 +164,11 @@ const CASES: &[Case] = &[
     },
     Case {
         words: "zram=192M",
+        smp: Some("abuse too_large"),
+        ..small("too_large", "abuse too_large")
+    },
+    Case {
+        words: "zram=192M",
         says: "skip:0",
         smp: Some("selftests zram_* settings_have*"),
         ..small("zram", "selftests zram_* settings_have*")

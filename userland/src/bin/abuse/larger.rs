@@ -90,7 +90,8 @@ fn fill(advice: i32) -> Result<u64> {
 
 /// Faults of a read of each page.
 fn faults(at: usize) -> Result<u64> {
-    let count = || proc::rusage(libc::RUSAGE_SELF).map(|used| used.minor_faults);
+    let used = || proc::rusage(libc::RUSAGE_SELF);
+    let count = || used().map(|used| used.minor_faults + used.major_faults);
     let before = count()?;
     (at..at + PART).step_by(PAGE).for_each(|page| {
         load(page);
@@ -186,6 +187,26 @@ fn begins_at_the_low_mark() -> std::result::Result<(), String> {
     }
 }
 
+/// Words in a page.
+const WORDS: usize = PAGE / 8;
+
+/// Fills twice as much as memory: of each page so many words do not compress, and the others do.
+/// Reads so many of those that are filled meanwhile. Nothing ends it but the kernel.
+fn fill_twice(noise: usize, reads: u64) -> Result<()> {
+    let pages = figure("/proc/meminfo", "MemTotal").unwrap_or(0) as usize / 4 * 2;
+    let at = mmap(0, pages * PAGE, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
+    let mut random = Random::new(1);
+    for n in 0..pages {
+        let mut words = [0; WORDS];
+        words[..noise].fill_with(|| random.bits());
+        copy_to(at + n * PAGE, words.map(u64::to_ne_bytes).as_flattened());
+        for _ in 0..reads {
+            load(at + random.below(n as u64 + 1) as usize * PAGE);
+        }
+    }
+    Ok(())
+}
+
 /// What comes back by how many faults, while memory is in one piece; then the program that is
 /// larger, with single pages and with huge ones.
 pub fn than_memory(_: &[String]) -> Outcome {
@@ -213,4 +234,32 @@ pub fn than_memory(_: &[String]) -> Outcome {
         0 => Ok("all is as it was written".to_owned()),
         n => Err(format!("{n} processes were killed")),
     }
+}
+
+/// What does not fit, compressed or not, is killed, and before it has moved more than some times as
+/// many pages into the store and back as there is memory.
+pub fn than_the_store(_: &[String]) -> Outcome {
+    let event = |name| figure("/proc/vmstat", name).unwrap_or(0);
+    let memory = figure("/proc/meminfo", "MemTotal").unwrap_or(0) / 4;
+    for (what, noise, reads, most) in [
+        ("noise", WORDS, 0, 1),
+        ("half noise", WORDS / 20 * 11, 0, 2),
+        ("half noise, read", WORDS / 2, 1, 4),
+    ] {
+        // Pages that are moved, and those that are looked at.
+        let work = || event("pswpin") + event("pswpout") + event("pgscan_kswapd") / 16;
+        let before = work();
+        let status = match proc::fork().map_err(|why| why.to_string())? {
+            Fork::Child => proc::exit_now(i32::from(fill_twice(noise, reads).is_err())),
+            Fork::Parent(pid) => proc::wait_for(pid),
+        };
+        let work = work() - before;
+        println!("{what}: {status:?}, {work} pages of {memory} moved");
+        if status != Ok(Status::Killed(libc::SIGKILL)) || work > most * memory {
+            return Err(format!(
+                "{what}: {status:?}, {work} pages of {memory} moved"
+            ));
+        }
+    }
+    Ok("what does not fit was killed".to_owned())
 }

@@ -126,6 +126,12 @@ const WAYS: &[Way] = &[
         keeps: SLACK,
     },
     Way {
+        name: "too_large",
+        act: larger::than_the_store,
+        may_be_killed: false,
+        keeps: SLACK,
+    },
+    Way {
         name: "observers",
         act: observers::keep,
         may_be_killed: false,

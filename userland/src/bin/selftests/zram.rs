@@ -13,6 +13,7 @@ use userland::{check, check_eq, check_err};
 userland::tests![
     zram_is_set_up_again,
     zram_brings_all_back,
+    zram_faults_are_major,
     zram_refuses_settings,
     zram_refuses_areas,
     zram_is_a_disk,
@@ -130,13 +131,17 @@ impl Drop for Zram {
 /// Private pages of so many different bytes, all of which are swapped.
 fn paged_out(pages: usize) -> Result<usize> {
     let at = anon(pages)?;
+    put_out(at, pages)?;
+    Ok(at)
+}
+
+fn put_out(at: usize, pages: usize) -> Result<()> {
     for n in 0..pages {
         fill_page(at + n * PAGE, n as u8);
         // Not only one byte.
         userland::sys::mem::store(at + n * PAGE + 8, n as u64);
     }
-    madvise(at, pages * PAGE, libc::MADV_PAGEOUT)?;
-    Ok(at)
+    madvise(at, pages * PAGE, libc::MADV_PAGEOUT)
 }
 
 fn is_whole(at: usize, pages: usize) -> bool {
@@ -244,6 +249,50 @@ fn zram_brings_all_back() -> Outcome {
     // Nothing is swapped any more.
     madvise(at, 8 * PAGE, libc::MADV_PAGEOUT)?;
     check_eq!(get("mm_stat")?.split_whitespace().next(), Some("4096"));
+    Ok(())
+}
+
+/// A fault that waits for what is stored is a major one, and is no minor one, too.
+fn zram_faults_are_major() -> Outcome {
+    const PAGES: usize = 64;
+    let zram = Zram::take()?;
+    set_up(zram.0, 0)?;
+    let at = anon(PAGES)?;
+    madvise(at, PAGES * PAGE, libc::MADV_NOHUGEPAGE)?;
+    put_out(at, PAGES)?;
+    let stat = || -> std::result::Result<[u64; 2], Stop> {
+        let text = fs::read_to_string("/proc/self/stat")?;
+        let fields = text.rsplit(") ").next().unwrap_or_default();
+        let field = |n: usize| {
+            fields
+                .split(' ')
+                .nth(n - 3)
+                .and_then(|word| word.parse().ok())
+        };
+        Ok([field(10), field(12)].map(Option::unwrap_or_default))
+    };
+    let all = || counters::table("/proc/vmstat");
+    let waited = || -> std::result::Result<u64, Stop> {
+        let text = fs::read_to_string("/proc/pressure/memory")?;
+        let total = text.lines().next().and_then(|line| line.rsplit('=').next());
+        Ok(total.and_then(|n| n.parse().ok()).unwrap_or_default())
+    };
+    let stalled = waited()?;
+    let (before, text, of_all) = (proc::rusage(libc::RUSAGE_SELF)?, stat()?, all());
+    check!(is_whole(at, PAGES));
+    let after = proc::rusage(libc::RUSAGE_SELF)?;
+    let moved = |name| Ok::<u64, Stop>(all().get(name)? - of_all.get(name)?);
+    let (both, major) = (moved("pgfault")?, moved("pgmajfault")?);
+    check_eq!(after.major_faults - before.major_faults, PAGES as u64);
+    check_eq!((stat()?[1] - text[1], major), (PAGES as u64, PAGES as u64));
+    check!(waited()? > stalled, "{stalled} us before and after");
+    // Each counts once; others are those of reading the counters.
+    check!(after.minor_faults - before.minor_faults < 32);
+    check!(
+        stat()?[0] - text[0] < 64 && both < PAGES as u64 + 64,
+        "{both} faults"
+    );
+    munmap(at, PAGES * PAGE)?;
     Ok(())
 }
 

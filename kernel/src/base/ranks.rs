@@ -41,6 +41,8 @@ locks::named_ranks! {
     pub const SCHEDULER: u8 = 185;
     /// Which address space a thread or a process has: looked up by each fault.
     pub const THREAD_SPACE: u8 = 187;
+    /// Time in which threads waited for memory.
+    pub const STALLS: u8 = 188;
     pub const RANDOM: u8 = 190;
     pub const KERNEL_STACKS: u8 = 192;
     /// Above the memory manager's: every room may log.

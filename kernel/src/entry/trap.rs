@@ -351,7 +351,11 @@ fn count_major(task: &Task) {
 /// [`AddressSpace::wait_for`](mm::AddressSpace::wait_for).
 #[cold]
 fn wait_for(task: &Task, why: Resolution) -> Result<(), Resolution> {
-    let waited = task.space.lend(|space| space.wait_for(why));
+    let wait = || task.space.lend(|space| space.wait_for(why));
+    let waited = match why {
+        Resolution::Stored(_) => pressure::stall::waiting(wait),
+        _ => wait(),
+    };
     waited.unwrap_or(Err(Resolution::NotMapped))
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod report;
+pub mod stall;
 mod victim;
 pub mod worker;
 
@@ -51,7 +52,7 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         signal::kill_current(task);
         return false;
     }
-    match worker::reclaim(attempt) {
+    match stall::waiting(|| worker::reclaim(attempt)) {
         None => return false,
         Some(true) => return true,
         Some(false) => {}
@@ -59,9 +60,8 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     let Some(victim) = dying().or_else(|| kill_one(task)) else {
         return false;
     };
-    task::MEMORY_IS_BACK
-        .wait_killable(|| (!victim.has_memory()).then_some(()))
-        .is_ok()
+    let is_back = || (!victim.has_memory()).then_some(());
+    stall::waiting(|| task::MEMORY_IS_BACK.wait_killable(is_back)).is_ok()
 }
 
 /// How often room is made for a refill before it is put off.

@@ -52,8 +52,15 @@ static ALL_HOT: AtomicBool = AtomicBool::new(false);
 /// vm.swappiness: 0, no round for nobody. There is nothing but private memory to choose from, so
 /// that no other values differ.
 pub static SWAPPINESS: AtomicI64 = AtomicI64::new(60);
+/// The thread does something.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 static REQUESTS: WaitQueue = WaitQueue::new();
 static ENDS: WaitQueue = WaitQueue::new();
+
+/// Whether the thread has something to do.
+pub fn is_running() -> bool {
+    IS_RUNNING.load(Relaxed)
+}
 
 /// A process ends: progress is counted anew.
 pub fn hope_again() {
@@ -103,6 +110,7 @@ fn run() -> ! {
         let Ok(Some(asked)) = REQUESTS.wait(None, next) else {
             continue;
         };
+        IS_RUNNING.store(true, Relaxed);
         match asked == SERVED.load(Relaxed) {
             true => {
                 let (stored, _) = store(|want| mm().reclaim_cold(want));
@@ -114,6 +122,7 @@ fn run() -> ! {
                 ENDS.wake_all();
             }
         }
+        IS_RUNNING.store(false, Relaxed);
         IS_TIGHT.store(false, Release);
     }
 }

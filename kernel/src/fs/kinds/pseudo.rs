@@ -24,6 +24,8 @@ pub struct PseudoFile {
     node: Node,
     show: Option<Show>,
     store: Option<Store>,
+    /// Why it cannot be opened to write.
+    refused: Option<Errno>,
 }
 
 impl PseudoFile {
@@ -37,7 +39,22 @@ impl PseudoFile {
 
     /// A file with a node of the caller's.
     pub fn with_node(node: Node, show: Option<Show>, store: Option<Store>) -> Arc<PseudoFile> {
-        Arc::new(PseudoFile { node, show, store })
+        Arc::new(PseudoFile {
+            node,
+            show,
+            store,
+            refused: None,
+        })
+    }
+
+    /// A file of file system `device` that nobody can open to write.
+    pub fn read_only(device: u64, refused: Errno, show: Show) -> Arc<PseudoFile> {
+        Arc::new(PseudoFile {
+            node: Node::new(device, FileKind::Regular, 0o444),
+            show: Some(show),
+            store: None,
+            refused: Some(refused),
+        })
     }
 }
 
@@ -45,7 +62,10 @@ impl Inode for PseudoFile {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
+        if let Some(errno) = self.refused.filter(|_| flags.writes()) {
+            return Err(errno);
+        }
         Ok(Arc::new(OpenPseudo {
             file: self,
             text: Lock::new(None),

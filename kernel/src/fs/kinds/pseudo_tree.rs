@@ -122,6 +122,17 @@ impl Tree {
         );
     }
 
+    /// A file that cannot even be opened to write, for this reason.
+    pub fn show_only(
+        &self,
+        path: &str,
+        refused: Errno,
+        show: impl Fn(&mut Text) -> Result + Send + Sync + 'static,
+    ) {
+        let file = PseudoFile::read_only(self.device, refused, Box::new(show));
+        self.enter(path, file);
+    }
+
     /// A file that can be read and written.
     pub fn knob(
         &self,

@@ -52,6 +52,12 @@ pub fn tree() -> Tree {
     }
     tree.show("meminfo", meminfo::show);
     tree.show("vmstat", vmstat::show);
+    // A program that writes to it wants to be woken (psi triggers).
+    tree.show_only(
+        "pressure/memory",
+        Errno::EOPNOTSUPP,
+        system::memory_pressure,
+    );
     tree.show("buddyinfo", frames::buddyinfo);
     tree.show("pagetypeinfo", frames::pagetypeinfo);
     tree.show("zoneinfo", frames::zoneinfo);

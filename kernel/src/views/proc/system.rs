@@ -8,6 +8,7 @@ use crate::fs::devices::{self, zram};
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::tree::inode::Device;
 use crate::fs::tree::{clock, types};
+use crate::pressure::stall;
 use crate::process::task;
 use crate::sched::timers;
 use crate::sched::{self, Spent};
@@ -38,6 +39,24 @@ pub const FILES: [(&str, Show); 13] = [
     ("modules", |_| Ok(())),
     ("diskstats", |_| Ok(())),
 ];
+
+/// Time in which threads waited for memory, in Linux's words (accounting/psi.rst).
+pub fn memory_pressure(out: &mut Text) -> Result {
+    for (name, line) in ["some", "full"].into_iter().zip(stall::lines()) {
+        let [ten, sixty, most] = line.averages().map(|n| (n / 100, n % 100));
+        out.put(format_args!(
+            "{name} avg10={}.{:02} avg60={}.{:02} avg300={}.{:02} total={}\n",
+            ten.0,
+            ten.1,
+            sixty.0,
+            sixty.1,
+            most.0,
+            most.1,
+            line.total(),
+        ));
+    }
+    Ok(())
+}
 
 /// The one area there is, if any: as Linux shows a device of zram.
 fn swaps(out: &mut Text) -> Result {

@@ -10,6 +10,7 @@ userland::tests![
     proc_vmstat,
     proc_buddyinfo,
     proc_zoneinfo,
+    proc_pressure,
     proc_whole_system,
     proc_refuses,
     sys_transparent_hugepage,
@@ -102,6 +103,48 @@ fn proc_zoneinfo() -> Outcome {
         check!(free[n] <= managed[n], "{} of {}", free[n], managed[n]);
     }
     check!(text.contains("pagesets") && text.contains("cpu: 0"));
+    Ok(())
+}
+
+fn proc_pressure() -> Outcome {
+    let Ok(text) = fs::read_to_string("/proc/pressure/memory") else {
+        return skip("no PSI here");
+    };
+    let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split(' ').collect()).collect();
+    check_eq!(lines.len(), 2);
+    let mut totals = Vec::new();
+    for (line, name) in lines.iter().zip(["some", "full"]) {
+        let [first, averages @ .., total] = &line[..] else {
+            return Err(Stop::Fail(text));
+        };
+        check_eq!((*first, averages.len()), (name, 3));
+        for (field, key) in averages.iter().zip(["avg10=", "avg60=", "avg300="]) {
+            let value = field.strip_prefix(key).unwrap_or_default();
+            let percent: Option<f64> = value.parse().ok();
+            check!(
+                percent.is_some_and(|n| (0.0..=100.0).contains(&n)),
+                "{text}"
+            );
+            check!(
+                value.split_once('.').is_some_and(|n| n.1.len() == 2),
+                "{text}"
+            );
+        }
+        let total = total
+            .strip_prefix("total=")
+            .and_then(|n| n.parse::<u64>().ok());
+        totals.push(total);
+    }
+    check!(totals[1].is_some() && totals[0] >= totals[1], "{text}");
+    if counters::on_quire() {
+        let opened = fs::OpenOptions::new()
+            .write(true)
+            .open("/proc/pressure/memory");
+        check_eq!(
+            opened.err().and_then(|why| why.raw_os_error()),
+            Some(libc::EOPNOTSUPP)
+        );
+    }
     Ok(())
 }
 

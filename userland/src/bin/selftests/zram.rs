@@ -272,6 +272,12 @@ fn zram_faults_are_major() -> Outcome {
         Ok([field(10), field(12)].map(Option::unwrap_or_default))
     };
     let all = || counters::table("/proc/vmstat");
+    let waited = || -> std::result::Result<u64, Stop> {
+        let text = fs::read_to_string("/proc/pressure/memory")?;
+        let total = text.lines().next().and_then(|line| line.rsplit('=').next());
+        Ok(total.and_then(|n| n.parse().ok()).unwrap_or_default())
+    };
+    let stalled = waited()?;
     let (before, text, of_all) = (proc::rusage(libc::RUSAGE_SELF)?, stat()?, all());
     check!(is_whole(at, PAGES));
     let after = proc::rusage(libc::RUSAGE_SELF)?;
@@ -279,6 +285,7 @@ fn zram_faults_are_major() -> Outcome {
     let (both, major) = (moved("pgfault")?, moved("pgmajfault")?);
     check_eq!(after.major_faults - before.major_faults, PAGES as u64);
     check_eq!((stat()?[1] - text[1], major), (PAGES as u64, PAGES as u64));
+    check!(waited()? > stalled, "{stalled} us before and after");
     // Each counts once; others are those of reading the counters.
     check!(after.minor_faults - before.minor_faults < 32);
     check!(

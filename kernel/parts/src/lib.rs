@@ -1,8 +1,8 @@
 //! The parts of the kernel that are pure logic: command line, archives, names in a path, numbers of
 //! open files, program headers, address-space layout and stack of a program, signal actions and
-//! pending signals, the terminal's line discipline, texts of numbers, the header of
-//! a swap area, averages of time in which threads waited. They depend on no machine, no lock and no file system, so they are compiled and
-//! tested on the host.
+//! pending signals, the terminal's line discipline, texts of numbers, the header of a swap area,
+//! averages of time in which threads waited. They depend on no machine, no lock and no file system,
+//! so they are compiled and tested on the host.
 
 #![cfg_attr(not(test), no_std)]
 

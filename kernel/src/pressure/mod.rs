@@ -18,10 +18,12 @@ pub mod worker;
 pub use victim::score_of;
 
 use crate::base::above::Above;
+use crate::base::errno::Errno;
 use crate::base::heap;
 use crate::base::kstack;
 use crate::base::machine::{Space, mm};
 use crate::base::ranks;
+use crate::base::room;
 use crate::process::signal::{self, SIGKILL, SigInfo};
 use crate::process::task::{self, Process, Task, TaskState, Work};
 use crate::sched::{Reserves, Thread, kernel_lock};
@@ -62,6 +64,15 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     };
     let is_back = || (!victim.has_memory()).then_some(());
     stall::waiting(|| task::MEMORY_IS_BACK.wait_killable(is_back)).is_ok()
+}
+
+/// Whether an action, before which there were so many stalls ([`mm::Mm::stalls`]), has failed for
+/// want of frames, of which some are there now. May sleep, as [`make_room`].
+#[cold]
+pub fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
+    let short = || mm().stalls() != stalls_before || room::check(Errno::ENOMEM).is_err();
+    let make_room = || make_room(task, attempt);
+    !task.sched.work().contains(Work::HEAP_FAILS) && short() && kernel_lock::with(make_room)
 }
 
 /// How often room is made for a refill before it is put off.

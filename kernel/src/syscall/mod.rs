@@ -30,11 +30,9 @@ pub use unknown::unknown;
 use crate::arch::trap::UserContext;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
-use crate::base::room;
 use crate::base::stretch::Reason;
 use crate::pressure;
-use crate::process::task::{Task, Work};
-use crate::sched::kernel_lock;
+use crate::process::task::Task;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use rows::{Calls, How, rows};
@@ -117,19 +115,11 @@ fn with_room(task: &Arc<Task>, mut act: impl FnMut() -> Result<u64>) -> Result<u
     loop {
         let stalls = mm().stalls();
         let result = act();
-        if result != Err(Errno::ENOMEM) || !makes_room(task, stalls, attempt) {
+        if result != Err(Errno::ENOMEM) || !pressure::makes_room(task, stalls, attempt) {
             return result;
         }
         attempt += 1;
     }
-}
-
-/// Whether a call failed for want of frames, of which some are there now.
-#[cold]
-fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
-    let short = || mm().stalls() != stalls_before || room::check(Errno::ENOMEM).is_err();
-    let make_room = || pressure::make_room(task, attempt);
-    !task.sched.work().contains(Work::HEAP_FAILS) && short() && kernel_lock::with(make_room)
 }
 
 /// What becomes of an interrupted call when a handler runs.

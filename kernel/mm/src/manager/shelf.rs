@@ -88,9 +88,10 @@ impl<M: Machine> Mm<M> {
         head
     }
 
-    /// A page for the object with a copy of what is in a slot, of which it still has a name.
-    pub(crate) fn copy_out(&self, slot: Pfn, reserve: Reserve) -> Result<Folio, OutOfMemory> {
-        let page = self.alloc(Order(0), Kind::Object, reserve)?;
+    /// A page for the object, from all of the reserve, with a copy of what is in a slot, of which
+    /// it still has a name.
+    pub(crate) fn copy_out(&self, slot: Pfn) -> Result<Folio, OutOfMemory> {
+        let page = self.alloc(Order(0), Kind::Object, Reserve::Kernel)?;
         let mem = self.machine().mem();
         mem.fill(page.start(), PAGE_SIZE, &mut |to| {
             self.read_slot(slot, 0, to)

@@ -6,7 +6,6 @@ use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::frame::Block;
 use crate::frame::slots::UNIT;
-use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::table::Which;
@@ -55,19 +54,8 @@ impl<M: Machine> Object<M> {
     }
 
     /// Puts pages of a range of indices in swap slots that nobody maps or pins, until `want` are;
-    /// of [`Which::Cold`] those that no call has read or written since this was asked last. In
-    /// steps: the caller holds no lock. Returns how many.
-    pub(crate) fn shelve(&self, mut range: Range<u64>, which: Which, want: u64) -> u64 {
-        let mut shelved = 0;
-        while shelved < want && !range.is_empty() {
-            shelved += self.shelve_step(&mut range, which, want - shelved);
-            if self.mm.machine().breathe() {
-                break;
-            }
-        }
-        shelved
-    }
-    /// One step of it, which leaves the rest of the range.
+    /// of [`Which::Cold`] those that no call has read or written since this was asked last. One
+    /// step, which leaves the rest of the range. Returns how many.
     pub(crate) fn shelve_step(&self, range: &mut Range<u64>, which: Which, want: u64) -> u64 {
         let mut inner = self.inner.lock();
         let mut shelved = 0;
@@ -134,12 +122,10 @@ impl<M: Machine> Object<M> {
             Err(slot) => self.bring(inner, index, slot),
         }
     }
-    /// Brings the page at an index back from its slot; with those of its unit, if there is memory.
+    /// Brings the page at an index back from its slot, with those of its unit.
     #[cold]
     fn bring(&self, inner: &mut ObjectPages, index: u64, slot: Pfn) -> Result<Pfn, OutOfMemory> {
-        let Ok(unit) = self.mm.bring(slot) else {
-            return self.bring_page(inner, index, slot, Reserve::User);
-        };
+        let unit = self.mm.bring(slot)?;
         let first = index - (slot - unit.first);
         let range = first..first + unit.order.pages();
         let is_there = |at: u64, held: Held| held == Held::slot(unit.first + (at - first));
@@ -166,29 +152,21 @@ impl<M: Machine> Object<M> {
         }
         Ok(())
     }
-    /// Brings it back alone.
-    fn bring_page(
-        &self,
-        inner: &mut ObjectPages,
-        index: u64,
-        slot: Pfn,
-        reserve: Reserve,
-    ) -> Result<Pfn, OutOfMemory> {
-        let page = self.mm.copy_out(slot, reserve)?.into_pfn();
-        inner.pages.insert(index, page.into());
-        self.mm.drop_names(slot, 1);
-        Ok(page)
-    }
     /// The frame at an index, if it is no hole. Its page comes back alone, and may use all of the
-    /// reserve. `Err`: that is used up.
+    /// reserve: the rest of its unit stays stored as it is. `Err`: that is used up.
     pub(super) fn frame_at(
         &self,
         inner: &mut ObjectPages,
         index: u64,
     ) -> Result<Option<Pfn>, OutOfMemory> {
-        let held = inner.pages.get(&index).map(|held| held.place());
-        held.map(|held| held.or_else(|slot| self.bring_page(inner, index, slot, Reserve::Kernel)))
-            .transpose()
+        let slot = match inner.pages.get(&index).map(|held| held.place()) {
+            Some(Err(slot)) => slot,
+            found => return Ok(found.and_then(Result::ok)),
+        };
+        let page = self.mm.copy_out(slot)?.into_pfn();
+        inner.pages.insert(index, page.into());
+        self.mm.drop_names(slot, 1);
+        Ok(Some(page))
     }
     /// Reads bytes of the page at an index from an offset on.
     pub(super) fn read_page(
@@ -216,34 +194,43 @@ impl<M: Machine> Object<M> {
         self.mm.frames().get(head).set_used();
     }
 
-    /// One step that brings pages from an index on back; returns where the rest begins.
-    pub(crate) fn bring_step(&self, from: u64) -> Result<Option<u64>, OutOfMemory> {
+    /// Brings pages of a range of indices back. One step, which leaves the rest of the range.
+    pub(crate) fn bring_step(&self, range: &mut Range<u64>) -> Result<(), OutOfMemory> {
         let mut inner = self.inner.lock();
-        let mut at = from;
         for _ in 0..LOOKED_AT {
-            let Some((&index, &held)) = inner.pages.range(at..).next() else {
-                return Ok(None);
-            };
-            at = index + 1;
-            if held.frame().is_none() {
-                self.frame_of(&mut inner, index, held)?;
+            let Some((&index, &held)) = inner.pages.range(range.clone()).next() else {
+                range.start = range.end;
                 break;
+            };
+            range.start = index + 1;
+            if held.frame().is_none() {
+                return self.frame_of(&mut inner, index, held).map(drop);
             }
         }
-        Ok(Some(at))
+        Ok(())
     }
 }
 
 impl<M: Machine> Mm<M> {
-    /// Calls `f` with each object that has, or had, a page. In steps: the caller holds no lock.
-    pub(crate) fn for_each_object(&self, f: &mut dyn FnMut(&Arc<Object<M>>)) {
+    /// Calls `step` with each object that has, or had, a page, and with the indices that are left of
+    /// it, until none is or it returns `false`. Between steps nothing keeps the object: the caller
+    /// holds no lock.
+    pub(crate) fn for_each_object(
+        &self,
+        step: &mut dyn FnMut(&Object<M>, &mut Range<u64>) -> bool,
+    ) {
         let mut at = 0;
         while let Some(number) = self.objects().after(at) {
-            let object = self.objects().get(number).flatten();
-            if let Some(Ok(object)) = object.map(|object| object.downcast()) {
-                f(&object);
+            let mut rest = 0..u64::MAX;
+            while !rest.is_empty()
+                && let Some(Ok(object)) = self.objects().get(number).flatten().map(Arc::downcast)
+            {
+                if !step(&object, &mut rest) {
+                    return;
+                }
+                drop(object);
+                self.machine().breathe();
             }
-            self.machine().breathe();
             at = number;
         }
     }

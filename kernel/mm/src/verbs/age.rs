@@ -44,11 +44,13 @@ impl<M: Machine> Mm<M> {
             };
             let (from, mut parked) = (self.aged_to(), 0);
             // First: what is not even mapped.
-            self.for_each_object(&mut |object| {
-                if stored < want {
-                    parked += object.shelve(0..u64::MAX, which, most.min(want));
-                    stored += self.store_pages(want - stored);
+            self.for_each_object(&mut |object, rest| {
+                let shelved = object.shelve_step(rest, which, want);
+                parked += shelved;
+                if shelved != 0 {
+                    stored += self.store_pages(want.saturating_sub(stored));
                 }
+                stored < want
             });
             let mut nearest: Option<u64> = None;
             self.for_each_space(&mut |space| {

@@ -3,7 +3,6 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::manager::Mm;
-use crate::object::Object;
 use crate::space::{AREA, AddressSpace, Error};
 
 impl<M: Machine> Mm<M> {
@@ -22,10 +21,14 @@ impl<M: Machine> Mm<M> {
                     result = space.unswap(&mut stops);
                 }
             });
-            self.for_each_object(&mut |object| {
+            self.for_each_object(&mut |object, rest| {
                 if result.is_ok() {
-                    result = object.bring_back(&mut stops);
+                    result = object.bring_step(rest).or(Err(Error::NoMem));
+                    if result.is_ok() && stops() {
+                        result = Err(Error::Interrupted);
+                    }
                 }
+                result.is_ok()
             });
             if stops() || self.machine().breathe() {
                 result = result.and(Err(Error::Interrupted));
@@ -36,20 +39,6 @@ impl<M: Machine> Mm<M> {
             // Reclaim has put an end to it.
             false => Err(Error::NoMem),
         }
-    }
-}
-
-impl<M: Machine> Object<M> {
-    /// Takes back all that is swapped, as [`Mm::swap_off`].
-    fn bring_back(&self, stops: &mut dyn FnMut() -> bool) -> Result<(), Error> {
-        let mut rest = Some(0);
-        while let Some(from) = rest {
-            rest = self.bring_step(from).or(Err(Error::NoMem))?;
-            if stops() || self.mm().machine().breathe() {
-                return Err(Error::Interrupted);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -10,11 +10,14 @@ use crate::fs::open::io::{Sink, Source};
 use crate::fs::open::ops::{At, FileOps};
 use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::fs::tree::quota::Quota;
+use crate::pressure;
+use crate::process::task;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
+use mm::OutOfMemory;
 use mm::addr::{Order, PAGE_SHIFT, PAGE_SIZE};
 use mm::vma::Backing;
 
@@ -139,6 +142,21 @@ impl Inode for RamFile {
     }
 }
 
+impl RamFile {
+    /// Writes bytes, and waits where there are no frames meanwhile.
+    fn write_all(&self, position: u64, bytes: &[u8]) -> core::result::Result<(), OutOfMemory> {
+        let mut attempt = 0;
+        loop {
+            let stalls = mm().stalls();
+            let written = self.object.write_at(position, bytes);
+            if written.is_ok() || !pressure::makes_room(&task::current(), stalls, attempt) {
+                return written;
+            }
+            attempt += 1;
+        }
+    }
+}
+
 impl FileOps for RamFile {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
         let n = sink.fill(|done, buffer| {
@@ -174,13 +192,12 @@ impl FileOps for RamFile {
         let mut position = at.position;
         let n = source.drain(|bytes| {
             self.quota.check(self.more_pages(position, bytes.len()))?;
-            let written = self.object.write_at(position, bytes);
-            written.map_err(
-                |_| match self.object.has_lost(position, bytes.len() as u64) {
+            self.write_all(position, bytes).map_err(|_| {
+                match self.object.has_lost(position, bytes.len() as u64) {
                     true => Errno::EIO,
                     false => Errno::ENOSPC,
-                },
-            )?;
+                }
+            })?;
             position += bytes.len() as u64;
             Ok(bytes.len())
         })?;

@@ -2,7 +2,8 @@
 //!
 //! A file of one is a DEFLATE stream (RFC 1951) of little-endian numbers: in 64 bits how many pages
 //! there are, and for each the word of an access that reads it ([`Access::word`]), in order; then
-//! in 32 bits for each access twice the place of its page, and 1 more if it wrote.
+//! in 32 bits for each access a number that is twice the place of its page, and 1 more if it wrote,
+//! less that of the access before (modulo 2^32).
 use miniz_oxide::{deflate::compress_to_vec, inflate::decompress_to_vec};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -57,8 +58,11 @@ impl Stream {
         let mut bytes = Vec::from((self.pages.len() as u64).to_le_bytes());
         let words = self.pages.iter().map(|(space, page)| space << 48 | page);
         bytes.extend(words.flat_map(u64::to_le_bytes));
-        let words = (self.accesses.iter()).map(|(at, write)| (2 * at) as u32 + u32::from(*write));
-        bytes.extend(words.flat_map(u32::to_le_bytes));
+        let mut last = 0u32;
+        for &(at, write) in &self.accesses {
+            let word = 2 * at as u32 + u32::from(write);
+            bytes.extend(word.wrapping_sub(replace(&mut last, word)).to_le_bytes());
+        }
         compress_to_vec(&bytes, 10)
     }
     /// What is in a file; `None` if it is none of these.
@@ -66,24 +70,19 @@ impl Stream {
         let bytes = decompress_to_vec(file).ok()?;
         let (count, rest) = bytes.split_first_chunk()?;
         let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
-        let (pages, rest) = rest.split_at_checked(count.checked_mul(8)?)?;
-        let pages = pages
-            .as_chunks()
-            .0
-            .iter()
-            .map(|word| u64::from_le_bytes(*word));
-        let pages = pages.map(|word| (word >> 48, Access::of(word).page));
-        let words = rest
-            .as_chunks()
-            .0
-            .iter()
-            .map(|word| u32::from_le_bytes(*word));
-        let accesses = words.map(|word| (word as usize / 2, word & 1 != 0));
-        let accesses = accesses.map(|access| (access.0 < count).then_some(access));
-        Some(Stream {
-            pages: pages.collect(),
-            accesses: accesses.collect::<Option<_>>()?,
-        })
+        let (table, rest) = rest.split_at_checked(count.checked_mul(8)?)?;
+        let mut stream = Stream::default();
+        for word in table.as_chunks().0 {
+            let Access { space, page, .. } = Access::of(u64::from_le_bytes(*word));
+            stream.pages.push((space, page));
+        }
+        let mut word = 0u32;
+        for more in rest.as_chunks().0 {
+            word = word.wrapping_add(u32::from_le_bytes(*more));
+            let at = Some(word as usize / 2).filter(|at| *at < count)?;
+            stream.accesses.push((at, word & 1 != 0));
+        }
+        Some(stream)
     }
 }
 

@@ -2,16 +2,13 @@
 //! each time. A recipe's first line has how many of the spaces are kept, of how many accesses a
 //! window is, and the packages; what follows is bash's.
 use crate::bench;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use counts::pages::{Access, Stream};
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{cmp::Reverse, collections::BTreeSet, fs, path::Path, time::Duration};
 use tools::host::arch::Arch::X86_64;
 use tools::host::debian;
 use tools::host::workspace::{self, Temporary};
+use tools::machine::console::Boot;
 use tools::machine::guest::End;
 use tools::machine::qemu::plugin::Plugin;
 use tools::machine::{build, console, rootfs};
@@ -28,38 +25,25 @@ pub fn record(name: &str) -> Result<()> {
     let folder = workspace::root().join("measure/trial");
     let recipe = fs::read_to_string(folder.join("recipes").join(name));
     let recipe = recipe.with_context(|| format!("--record {name}: there is no such recipe"))?;
-    let mut words = recipe.lines().next().unwrap_or_default().split(' ').skip(1);
-    let mut number = || {
-        words
-            .next()
-            .and_then(|word| word.parse().ok())
-            .context("a number")
+    let words = Vec::from_iter(recipe.lines().next().unwrap_or_default().split(' '));
+    let [_, spaces, window, packages @ ..] = &*words else {
+        bail!("{name} does not begin with what is kept");
     };
-    let (spaces, window) = (number()?, number()?);
-    let root = debian::root(
-        X86_64,
-        &format!("trial-{name}"),
-        &Vec::from_iter(SHELL.into_iter().chain(words)),
-    )?;
+    let packages = [&SHELL, packages].concat();
+    let root = debian::root(X86_64, &format!("trial-{name}"), &packages)?;
     let out = Temporary::name("pages");
-    boot(&root, &recipe, (out.path(), window))?;
+    boot(&root, &recipe, (out.path(), window.parse()?))?;
     let bytes = fs::read(out.path()).context("the plugin recorded nothing")?;
-    let words = bytes
-        .as_chunks()
-        .0
-        .iter()
-        .map(|word| u64::from_le_bytes(*word));
-    let all = Vec::from_iter(words.map(Access::of));
-    let mut kept = kept(&all, spaces as usize);
+    let words = bytes.as_chunks().0.iter();
+    let all = Vec::from_iter(words.map(|word| Access::of(u64::from_le_bytes(*word))));
+    let mut kept = kept(&all, spaces.parse()?);
     eprintln!(
-        "run.sh: {name}: {} accesses, of which {MOST} are kept",
+        "run.sh: {name}: {} accesses, {MOST} at most are kept",
         kept.len()
     );
     kept.truncate(MOST);
-    Ok(fs::write(
-        folder.join("streams").join(name),
-        Stream::new(&kept).pack(),
-    )?)
+    let file = folder.join("streams").join(name);
+    Ok(fs::write(file, Stream::new(&kept).pack())?)
 }
 
 /// Boots the files of a folder with a script, while the plugin records.
@@ -83,13 +67,8 @@ fn boot(root: &Path, script: &str, (out, window): (&Path, u64)) -> Result<()> {
         pages,
         ..Plugin::build(counts.path())?
     });
-    let boot = console::boot_patiently(&machine, LIMIT)?;
-    ensure!(
-        boot.end == End::Status(ENDS),
-        "it ended with {:?}:\n{}",
-        boot.end,
-        boot.text
-    );
+    let Boot { end, text } = console::boot_patiently(&machine, LIMIT)?;
+    ensure!(end == End::Status(ENDS), "it ended with {end:?}:\n{text}");
     Ok(())
 }
 

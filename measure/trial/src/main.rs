@@ -8,9 +8,9 @@ mod model;
 mod replay;
 
 use counts::pages::Stream;
-use mm::switch::SwapIn;
+use mm::switch::Switch;
 use model::{Figures, Policy, WANT};
-use replay::Setup;
+use std::iter::once;
 use std::{env, fs, thread};
 
 /// Pages and accesses of made streams, and their seed.
@@ -25,10 +25,9 @@ fn main() {
     let all = env::args().any(|word| word == "--all");
     let mut streams: Vec<(String, Stream)> = Vec::new();
     for file in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let stream = fs::read(file.path())
-            .ok()
-            .and_then(|file| Stream::unpack(&file));
-        streams.extend(stream.map(|stream| (file.file_name().display().to_string(), stream)));
+        let name = file.file_name().display().to_string();
+        let bytes = fs::read(file.path()).unwrap_or_default();
+        streams.extend(Stream::unpack(&bytes).map(|stream| (name, stream)));
     }
     streams.sort_by(|one, other| one.0.cmp(&other.0));
     let made = made::all(MADE.0, MADE.1, MADE.2).into_iter();
@@ -45,11 +44,9 @@ fn main() {
 
 /// All rows of a stream.
 fn rows(name: &str, stream: &Stream, all: bool) -> String {
-    let shares = if all { &SHARES[..] } else { &SHARES[..2] };
-    shares
-        .iter()
-        .map(|share| rows_with(name, stream, *share, all))
-        .collect()
+    let shares = SHARES[..if all { SHARES.len() } else { 2 }].iter();
+    let rows = shares.map(|share| rows_with(name, stream, *share, all));
+    rows.collect()
 }
 
 fn rows_with(name: &str, stream: &Stream, share: usize, all: bool) -> String {
@@ -59,49 +56,31 @@ fn rows_with(name: &str, stream: &Stream, share: usize, all: bool) -> String {
         whole => format!("{:.2}", part as f64 / whole as f64),
     };
     let mut text = String::new();
-    let mut add = |memory: u64, policy: &str, figures: Figures| {
-        #[rustfmt::skip]
-        let Figures { again, brought, gone, looked, overshoot, longest } = figures;
-        let over = ratio(brought, ideal::belady(stream, memory as usize));
-        let looked = ratio(looked, gone);
+    let mut add = |memory: u64, policy: &str, it: Figures| {
+        let over = ratio(it.brought, ideal::belady(stream, memory as usize));
+        let of = format!("{name},{accesses},{pages},{memory},{policy}");
+        let (looked, more) = (ratio(it.looked, it.gone), it.overshoot);
         text += &format!(
-            "{name},{accesses},{pages},{memory},{policy},{again},{brought},{over},{looked},{overshoot},{longest}\n"
+            "{of},{},{},{over},{looked},{more},{}\n",
+            it.again, it.brought, it.longest
         );
     };
-    let ways = [
-        ("page", SwapIn::Page),
-        ("adaptive", SwapIn::Adaptive),
-        ("whole", SwapIn::Whole),
-    ];
-    let orders: &[u8] = if all { &[4, 9] } else { &[4] };
-    let large = orders
-        .iter()
-        .flat_map(|order| ways.map(|way| (*order, way)));
+    let frames = pages * share / 100 + OTHERS;
+    let (orders, ways) = ([4, 9], Switch::SwapIn.words().iter());
+    let orders = orders.iter().filter(|order| all || **order == 4);
+    let large = orders.flat_map(|order| ways.clone().map(|way| (*order, *way)));
     let mut memory = 0;
-    for (order, (way, swap_in)) in [(0, ways[0])].into_iter().chain(large) {
-        let frames = pages * share / 100 + OTHERS;
-        let played = replay::run(
-            stream,
-            Setup {
-                frames,
-                order,
-                swap_in,
-            },
-        );
-        let Some((figures, most)) = played else {
+    for (order, way) in once((0, "adaptive")).chain(large) {
+        let Some((figures, most)) = replay::run(stream, frames, order, way) else {
             eprintln!(
-                "{name}: no memory with {frames} frames in folios of {} kB",
+                "{name}: {frames} frames are too few for folios of {} kB",
                 4 << order
             );
             continue;
         };
         match order {
             0 => (memory, _) = (most, add(most, "built: 4 kB", figures)),
-            _ => add(
-                most,
-                &format!("built: {} kB swapin={way}", 4 << order),
-                figures,
-            ),
+            _ => add(most, &format!("built: {} kB {way}", 4 << order), figures),
         }
     }
     if memory <= WANT {
@@ -110,20 +89,12 @@ fn rows_with(name: &str, stream: &Stream, share: usize, all: bool) -> String {
     for policy in Policy::all(!all) {
         add(memory, &policy.name(), model::run(policy, stream, memory));
     }
-    for (name, of) in [
-        ("LRU", ideal::lru as fn(&Stream, usize) -> u64),
-        ("Belady", ideal::belady),
-    ] {
-        let again = of(stream, memory as usize);
-        add(
-            memory,
-            name,
-            Figures {
-                again,
-                brought: again,
-                ..Figures::default()
-            },
-        );
-    }
+    let figures = Figures::by_page;
+    add(memory, "LRU", figures(ideal::lru(stream, memory as usize)));
+    add(
+        memory,
+        "Belady",
+        figures(ideal::belady(stream, memory as usize)),
+    );
     text
 }

@@ -90,6 +90,18 @@ pub struct Figures {
     pub longest: u64,
 }
 
+impl Figures {
+    /// Of one that brings nothing back but these pages.
+    pub fn by_page(again: u64) -> Figures {
+        let brought = again;
+        Figures {
+            again,
+            brought,
+            ..Figures::default()
+        }
+    }
+}
+
 #[derive(Clone, Default)]
 struct Page {
     here: bool,
@@ -244,9 +256,7 @@ impl Model<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{self, Setup};
-    use crate::{ideal, made};
-    use mm::switch::SwapIn;
+    use crate::{ideal, made, replay};
 
     #[test]
     fn nothing_is_better_than_the_optimum() {
@@ -265,13 +275,7 @@ mod tests {
     #[test]
     fn the_memory_manager_does_what_its_model_does() {
         for (name, stream) in made::all(1024, 10_000, 1) {
-            let (order, swap_in) = (0, SwapIn::Adaptive);
-            let setup = Setup {
-                frames: 640,
-                order,
-                swap_in,
-            };
-            let (real, memory) = replay::run(&stream, setup).unwrap();
+            let (real, memory) = replay::run(&stream, 640, 0, "adaptive").unwrap();
             let model = run(Policy::all(true)[0], &stream, memory).brought as f64;
             assert!(
                 (real.brought as f64 / model - 1.0).abs() < 0.2,

@@ -8,7 +8,7 @@ use counts::pages::Stream;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::Tlb;
 use mm::fault::Resolution;
-use mm::switch::{SwapIn, Switch};
+use mm::switch::Switch;
 use mm::thp::ORDERS;
 use mm::thp::controls::SizeEnabled;
 use mm::vma::{Backing, Prot, VmaFlags};
@@ -25,20 +25,13 @@ const TLB: usize = 256;
 /// Pages of an area: those of a table.
 const AREA: u64 = 512;
 
-/// What is set.
-pub struct Setup {
-    /// Frames for pages, and a few for what is always there.
-    pub frames: usize,
-    /// The order of folios.
-    pub order: u8,
-    /// How much comes back.
-    pub swap_in: SwapIn,
-}
-
-/// Plays a stream. Returns what became of it, and how many pages were resident at most; `None` if
-/// memory ran out.
-pub fn run(stream: &Stream, setup: Setup) -> Option<(Figures, u64)> {
-    let mut replay = Replay::new(stream, &setup);
+/// Plays a stream with so many frames for pages and what is always there, in folios of an order,
+/// with this `swapin=`. Returns what became of it, and how many pages were resident at most;
+/// `None` if memory ran out.
+pub fn run(stream: &Stream, frames: usize, order: u8, way: &str) -> Option<(Figures, u64)> {
+    let mut replay = Replay::new(stream, frames, order);
+    let switches = replay.world.mm.switches();
+    switches.set(Switch::SwapIn, Switch::SwapIn.place(way));
     for (n, &(page, write)) in stream.accesses.iter().enumerate() {
         if n % TLB == 0 {
             let spaces = replay.spaces.iter();
@@ -72,28 +65,24 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(stream: &'a Stream, setup: &Setup) -> Replay<'a> {
+    fn new(stream: &'a Stream, frames: usize, order: u8) -> Replay<'a> {
         let areas = stream
             .pages
             .iter()
             .map(|(space, page)| (*space, page / AREA * AREA));
         let areas = BTreeSet::from_iter(areas);
         let world = World::<Format>::new(Options {
-            frames: setup.frames + areas.len(),
+            frames: frames + areas.len(),
             slots: 2 * areas.len() * AREA as usize,
             cpus: 1,
             prefetch: 0,
             ..Options::default()
         });
-        for order in ORDERS {
-            let is_set = order == setup.order;
-            let to = [SizeEnabled::Never, SizeEnabled::Always][usize::from(is_set)];
-            world.mm.thp().controls.set_size(Order(order), to);
+        let controls = &world.mm.thp().controls;
+        ORDERS.for_each(|it| controls.set_size(Order(it), SizeEnabled::Never));
+        if order != 0 {
+            controls.set_size(Order(order), SizeEnabled::Always);
         }
-        world
-            .mm
-            .switches()
-            .set(Switch::SwapIn, setup.swap_in as u32);
         let count = areas.last().map_or(0, |(space, _)| space + 1);
         let spaces = Vec::from_iter((0..count).map(|_| world.process()));
         for &(space, first) in &areas {

@@ -48,6 +48,7 @@ impl Counting {
                 lines: self.lines,
                 ram: Some(ram.path().to_owned()),
                 model: self.model.clone(),
+                pages: None,
             },
             _files: [out, ram],
             read: 0,

@@ -10,6 +10,7 @@ mod kernels;
 mod lines;
 mod markdown;
 pub mod profile;
+pub mod reclaim;
 pub mod report;
 pub mod seeds;
 mod store;

@@ -12,6 +12,9 @@ pub struct Args {
     pub ram: Option<PathBuf>,
     /// The core of the model that sees what the guest does, if any.
     pub model: Option<models::Preset>,
+    /// The file to which what programs do to pages is added ([`crate::pages`]), and of how many
+    /// accesses a window is.
+    pub pages: Option<(PathBuf, u64)>,
 }
 
 /// What is said of the lines that a CPU touches.
@@ -41,7 +44,8 @@ impl Lines {
 }
 
 /// What each argument is, for the message about a wrong one.
-const KNOWN: &str = "out=FILE (required), lines=off|count|each, ram=FILE, model=CORE";
+const KNOWN: &str =
+    "out=FILE (required), lines=off|count|each, ram=FILE, model=CORE, pages=WINDOW:FILE";
 
 impl Args {
     /// Parses arguments as QEMU passes them, `name=value` each.
@@ -51,11 +55,13 @@ impl Args {
     /// A sentence that says which argument is wrong, and which there are.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Args, String> {
         let (mut out, mut lines, mut model, mut ram) = (None, Lines::Off, None, None);
+        let mut pages = None;
         for word in words {
             match word.split_once('=') {
                 Some(("out", path)) if !path.is_empty() => out = Some(PathBuf::from(path)),
                 Some(("model", name)) => model = Some(core(name)?),
                 Some(("ram", path)) if !path.is_empty() => ram = Some(PathBuf::from(path)),
+                Some(("pages", value)) => pages = Some(windows(value)?),
                 Some(("lines", value)) => lines = lines_named(value)?,
                 _ => return Err(format!("{word:?} is no argument; there are {KNOWN}")),
             }
@@ -69,8 +75,16 @@ impl Args {
             lines,
             ram,
             model,
+            pages,
         })
     }
+}
+
+fn windows(value: &str) -> Result<(PathBuf, u64), String> {
+    let parts = value.split_once(':');
+    let parts = parts.and_then(|(window, file)| Some((PathBuf::from(file), window.parse().ok()?)));
+    let parts = parts.filter(|(_, window)| *window > 0);
+    parts.ok_or_else(|| format!("pages is WINDOW:FILE, not {value:?}"))
 }
 
 fn core(name: &str) -> Result<models::Preset, String> {
@@ -100,6 +114,8 @@ mod tests {
         assert_eq!(parsed.out, PathBuf::from("/t/a b=c"));
         assert_eq!(parsed.lines, Lines::Each);
         assert_eq!(Args::parse(["out=x"]).unwrap().lines, Lines::Off);
+        let pages = Args::parse(["out=x", "pages=9:/t/p:q"]).unwrap().pages;
+        assert_eq!(pages, Some((PathBuf::from("/t/p:q"), 9)));
         for (word, lines) in Lines::ALL {
             assert_eq!(lines.word(), word);
         }
@@ -124,6 +140,7 @@ mod tests {
                 &["out=x", "model=z80", "ram=/m"],
                 "no core \"z80\" is modelled; there are cortex-a72",
             ),
+            (&["out=x", "pages=0:f"], "WINDOW:FILE, not \"0:f\""),
             (&["out=x", "lines"], "\"lines\" is no argument"),
         ] {
             let error = Args::parse(words.iter().copied()).unwrap_err();

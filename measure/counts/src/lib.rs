@@ -11,6 +11,7 @@
 //! | [`insn`] | instructions that are atomic, that write in bulk, that flush a TLB, or that change where page tables are |
 //! | [`lines`] | the cache lines that a CPU touched, and which two CPUs contend for |
 //! | [`model`] | a model of the hardware, fed with what the guest does; guest memory for its walks |
+//! | [`pages`] | streams of accesses to pages, recorded, written and read |
 //! | [`record`] | one measurement as a line of JSON, written and read |
 //! | [`turns`] | which of several CPUs on one thread executes |
 
@@ -22,6 +23,7 @@ pub mod insn;
 pub mod lines;
 pub mod marks;
 pub mod model;
+pub mod pages;
 pub mod record;
 pub mod session;
 pub mod turns;

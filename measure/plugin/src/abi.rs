@@ -196,18 +196,12 @@ impl Instruction<'_> {
     }
 
     /// Calls `callback` with `word` after each access.
-    pub fn on_access(&self, direction: Direction, callback: OnAccess, word: u64) {
-        let data = data(word);
+    pub fn on_access(&self, direction: Direction, sees: Sees, callback: OnAccess, word: u64) {
+        let (sees, data) = (sees as c_uint, data(word));
         // SAFETY: as in `pc`; the callback has the type that QEMU calls, and nothing is behind its
         // last argument.
         unsafe {
-            raw::qemu_plugin_register_vcpu_mem_cb(
-                self.0,
-                callback,
-                Sees::Nothing as c_uint,
-                direction as c_uint,
-                data,
-            )
+            raw::qemu_plugin_register_vcpu_mem_cb(self.0, callback, sees, direction as c_uint, data)
         }
     }
 }

@@ -9,6 +9,7 @@ use counts::args::{self, Args};
 use counts::counts::Counts;
 use counts::lines::{Lines, Recorder};
 use counts::model::RamFile;
+use counts::pages;
 use counts::record::{Cpu, Record};
 use counts::session::{Event, Session};
 use spin::mutex::SpinMutex;
@@ -35,6 +36,8 @@ pub struct Run {
     says_lines: args::Lines,
     /// The model, if there is one.
     pub model: Option<Modelled>,
+    /// The recorder of pages, if there is one, and its file.
+    pub pages: Option<Mutex<(pages::Recorder, File)>>,
     /// Whether a measurement is open, for a quick look.
     open: AtomicBool,
     session: Mutex<(Session, File)>,
@@ -46,11 +49,15 @@ pub struct Run {
 impl Run {
     /// With the file open, and no measurement.
     pub fn new(arch: Arch, args: &Args, cpus: usize) -> Result<Run, String> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&args.out)
-            .map_err(|error| format!("cannot write out={}: {error}", args.out.display()))?;
+        let append = |path: &PathBuf| {
+            let file = OpenOptions::new().append(true).create(true).open(path);
+            file.map_err(|error| format!("cannot write {}: {error}", path.display()))
+        };
+        let file = append(&args.out)?;
+        let recorded = args.pages.as_ref().map(|(path, window)| {
+            let recorder = pages::Recorder::new(*window);
+            Ok::<_, String>(Mutex::new((recorder, append(path)?)))
+        });
         let model = match (args.model, ram(arch, args)?) {
             (Some(core), Some(ram)) => Some(Modelled::new(arch, core, ram, cpus)?),
             _ => None,
@@ -63,6 +70,7 @@ impl Run {
             bulks: Bulks::default(),
             says_lines: args.lines,
             model,
+            pages: recorded.transpose()?,
             open: AtomicBool::new(false),
             session: Mutex::new((Session::default(), file)),
             lines: (0..cpus).map(|_| SpinMutex::default()).collect(),
@@ -124,6 +132,20 @@ impl Run {
         // It may have ended since the caller looked; whoever ends it takes this lock afterwards.
         if self.is_open() {
             add(&mut lines);
+        }
+    }
+
+    /// A user program's access to a page of the space that `space` names.
+    #[inline]
+    pub fn page(&self, page: u64, write: bool, space: impl FnOnce() -> u64) {
+        let Some(pages) = &self.pages else {
+            return;
+        };
+        let (recorder, file) = &mut *locked(pages);
+        if let Some(bytes) = recorder.touch(page, write, space)
+            && let Err(error) = file.write_all(&bytes)
+        {
+            eprintln!("quire-plugin: accesses to pages are lost: {error}");
         }
     }
 

@@ -2,6 +2,7 @@
 use crate::abi::{Access, Block, Direction, Id, Instruction, Sees};
 use crate::run::Run;
 use crate::{RUN, turns};
+use counts::Arch;
 use counts::counts::{Counter, Counts, Mode};
 use counts::insn::{Atomic, bulk};
 use counts::lines::Place;
@@ -34,9 +35,12 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     // Before the callbacks: the counters include the store of a mark when that is seen.
     count(run, instruction, mode, atomic);
     if run.watches() {
-        instruction.on_access(own_accesses(atomic), access, pc);
+        instruction.on_access(own_accesses(atomic), Sees::Nothing, access, pc);
     } else if mode == Mode::User {
-        instruction.on_access(Direction::Stores, user_store, pc);
+        instruction.on_access(Direction::Stores, Sees::Nothing, user_store, pc);
+    }
+    if run.pages.is_some() && mode == Mode::User {
+        instruction.on_access(own_accesses(atomic), Sees::Registers, page, pc);
     }
     if run.watches()
         && let Some(place) = run.bulks.place(run.arch, bytes, pc)
@@ -122,6 +126,19 @@ extern "C" fn access(cpu: c_uint, access: Access, address: u64, pc: *mut c_void)
     }
     if let Some(model) = model {
         model.access(cpu, &access, address, physical);
+    }
+}
+
+/// An access by a user program, for the stream of pages.
+extern "C" fn page(_: c_uint, access: Access, address: u64, _: *mut c_void) {
+    if let Some(run) = RUN.get() {
+        let name = match run.arch {
+            Arch::X86_64 => "cr3",
+            Arch::Aarch64 => "TTBR0_EL1",
+        };
+        // Without its tag, which changes.
+        let root = || turns::register(name) & 0xffff_ffff_f000;
+        run.page(address >> 12, access.is_store(), root);
     }
 }
 

@@ -107,7 +107,7 @@ pub fn count_accesses(
     counter: Counter,
 ) {
     let offset = Counts::offset(mode, counter) as u64;
-    instruction.on_access(direction, accessed, offset);
+    instruction.on_access(direction, Sees::Nothing, accessed, offset);
 }
 
 fn turns() -> Option<&'static Turns> {

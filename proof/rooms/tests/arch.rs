@@ -35,6 +35,7 @@ fn no_import_circles() {
         "measure/models",
         "measure/counts",
         "measure/plugin",
+        "measure/trial",
         "measure",
         "course",
         "tools",

@@ -9,7 +9,7 @@ mod tables;
 pub mod test;
 
 use course::{book, lab, picture, play};
-use measure::{bench, compare, compat, conflicts, profile, report, seeds, sweep};
+use measure::{bench, compare, compat, conflicts, profile, reclaim, report, seeds, sweep};
 use tools::args::{self, Cli, Command};
 use tools::{house, media, proof, run};
 
@@ -24,6 +24,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Compat(args)) => compat::compat(&args),
         Some(Command::Conflicts(args)) => conflicts::conflicts(&args),
+        Some(Command::Reclaim(args)) => reclaim::reclaim(&args),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),

@@ -1,4 +1,4 @@
-//! Options of `bench`, `seeds`, `profile` and `house`.
+//! Options of `bench`, `seeds`, `profile`, `reclaim` and `house`.
 use super::compare::Side;
 use super::shared::{Install, Machines, cpus};
 use crate::host::arch::Arch;
@@ -115,6 +115,23 @@ pub struct ProfileArgs {
     /// Write how often each instruction was executed, too: its address and the number
     #[arg(long, value_name = "FILE")]
     pub raw: Option<PathBuf>,
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}
+
+/// Options of `reclaim`.
+#[derive(Args, Debug, Clone)]
+pub struct ReclaimArgs {
+    /// Every combination of the models' switches, more shares of memory, larger folios
+    #[arg(long)]
+    pub all: bool,
+    /// Write the figures, a row for each policy, too
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Record these programs anew instead, for the streams that are kept: cc1, node, redis, sqlite3
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["all", "csv"])]
+    pub record: Vec<String>,
     /// What may be installed.
     #[command(flatten)]
     pub install: Install,

@@ -28,7 +28,7 @@ pub use compat::CompatArgs;
 pub use conflicts::ConflictsArgs;
 pub use image::{ImageArgs, Medium};
 pub use lab::{CollectArgs, GradeArgs, HandoutArgs, LabArgs, LabCommand, SandboxedArgs};
-pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
+pub use measure::{BenchArgs, HouseArgs, ProfileArgs, ReclaimArgs, SeedsArgs};
 pub use picture::PictureArgs;
 pub use play::PlayArgs;
 pub use report::ReportArgs;
@@ -89,6 +89,8 @@ pub enum Command {
     Play(PlayArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
     Profile(ProfileArgs),
+    /// Judges policies of reclaim over recorded and made streams, beside Belady's optimum
+    Reclaim(ReclaimArgs),
     /// Runs your own program under every combination of settings and compares what it costs
     Sweep(SweepArgs),
     /// Grades a lab of a course: what a solution answers and costs, and what its tests find

@@ -63,6 +63,7 @@ const REACH: &[(&str, &str)] = &[
         "measure/counts",
         "host.counts.*,user.*.plugin.*,user.*.conflicts.*,user.*.golden.*",
     ),
+    ("measure/trial", "host.trial.*"),
     ("measure/plugin", "user.*.plugin.*,user.*.conflicts.*"),
     ("measure/golden", "host.measure.*,user.*.golden.*"),
     (

@@ -22,6 +22,8 @@ pub struct Plugin {
     pub ram: Option<PathBuf>,
     /// The core of the model that sees what the guest does, if any: see `models::presets`.
     pub model: Option<String>,
+    /// The file of a stream of pages, and of how many accesses a window is: see `counts::pages`.
+    pub pages: Option<(PathBuf, u64)>,
 }
 
 impl Plugin {
@@ -33,6 +35,7 @@ impl Plugin {
             lines: Lines::Off,
             ram: None,
             model: None,
+            pages: None,
         })
     }
 
@@ -48,6 +51,10 @@ impl Plugin {
         }
         if let Some(core) = &self.model {
             option.push(format!(",model={core}"));
+        }
+        if let Some((path, window)) = &self.pages {
+            option.push(format!(",pages={window}:"));
+            option.push(escaped(path));
         }
         option
     }
@@ -107,6 +114,7 @@ mod tests {
             lines: Lines::Off,
             ram: None,
             model: None,
+            pages: None,
         };
         let option = plugin.option();
         assert_eq!(option, "/t/a,,b/libquire_plugin.so,out=/t/out,lines=off");
@@ -114,8 +122,9 @@ mod tests {
         plugin.lines = Lines::Each;
         plugin.ram = Some("/t/m,1".into());
         plugin.model = Some("zen4".to_owned());
+        plugin.pages = Some(("/t/p".into(), 9));
         let option = plugin.option().to_string_lossy().into_owned();
-        let end = ",lines=each,ram=/t/m,,1,model=zen4";
+        let end = ",lines=each,ram=/t/m,,1,model=zen4,pages=9:/t/p";
         assert!(option.ends_with(end), "{option}");
         let object = plugin.object("1G").unwrap();
         let end = "mem-path=/t/m,,1,size=1G";
@@ -131,6 +140,7 @@ mod tests {
             lines: Lines::Off,
             ram: None,
             model: None,
+            pages: None,
         };
         let error = format!("{:#}", plugin.records().unwrap_err());
         assert!(error.contains(":1: missing field"), "{error}");

@@ -1,0 +1,62 @@
+//! `./run.sh reclaim`: policies of reclaim over streams of accesses to pages, beside Belady's
+//! optimum. What is judged is built for this host, optimised, as a program of its own (`trial`).
+mod record;
+
+use crate::columns;
+use anyhow::{Context, Result};
+use std::fs;
+use std::process::Command;
+use tools::args::ReclaimArgs;
+use tools::host::arch::Arch;
+use tools::host::{install, progress, workspace};
+
+/// Records, or plays all streams and prints a table for each.
+pub fn reclaim(args: &ReclaimArgs) -> Result<u8> {
+    let csv = workspace::writable("--csv", args.csv.as_deref())?;
+    if !args.record.is_empty() {
+        install::ensure_qemu(&[Arch::X86_64], args.install.no_install)?;
+        args.record
+            .iter()
+            .try_for_each(|name| record::record(name))?;
+        return Ok(0);
+    }
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(workspace::root())
+        .args(["run", "--quiet", "--release"]);
+    command.args(["--package=trial", "--", "measure/trial/streams"]);
+    command.args(args.all.then_some("--all"));
+    let text = String::from_utf8(progress::step("playing streams", &mut command)?)?;
+    print!("{}", tables(&text)?);
+    if let Some(path) = csv {
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(0)
+}
+
+/// A table for each stream with each share of memory.
+fn tables(text: &str) -> Result<String> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let cells = |record: &csv::StringRecord| {
+        let cells = record
+            .iter()
+            .skip(4)
+            .map(|cell| if cell.is_empty() { "-" } else { cell });
+        (cells.map(str::to_owned).collect(), String::new())
+    };
+    let heading = cells(reader.headers()?);
+    let (mut text, mut rows) = (String::new(), Vec::new());
+    for record in reader.records() {
+        let record = record?;
+        // The first; each other way of the memory manager has as much memory as it uses.
+        if record[4].ends_with(" 4 kB") {
+            text += &columns::aligned(&rows);
+            let [stream, accesses, pages, memory] = [0, 1, 2, 3].map(|at| &record[at]);
+            text +=
+                &format!("\n{stream}: {accesses} accesses to {pages} pages, {memory} in memory\n");
+            rows = vec![heading.clone()];
+        }
+        rows.push(cells(&record));
+    }
+    Ok(text + &columns::aligned(&rows))
+}

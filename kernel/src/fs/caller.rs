@@ -70,6 +70,13 @@ pub trait Caller {
     fn userfaultfd(flags: u64) -> Result<u64>;
 }
 
+/// Frames for what files hold.
+pub trait Frames {
+    /// Whether there are some now, after what the caller does has failed so often, before which
+    /// there were so many stalls ([`mm::Mm::stalls`]). May sleep.
+    fn come(stalls: u64, attempt: u32) -> bool;
+}
+
 /// RLIMIT_NOFILE of the running process.
 pub fn open_files_limit() -> usize {
     Above::open_files_limit().min(MAX_OPEN_FILES) as usize

@@ -24,9 +24,10 @@ use crate::base::kstack;
 use crate::base::machine::{Space, mm};
 use crate::base::ranks;
 use crate::base::room;
+use crate::fs::caller::Frames;
 use crate::process::signal::{self, SIGKILL, SigInfo};
 use crate::process::task::{self, Process, Task, TaskState, Work};
-use crate::sched::{Reserves, Thread, kernel_lock};
+use crate::sched::{self, Reserves, Thread, kernel_lock};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::frame::zone::Zone;
@@ -73,6 +74,13 @@ pub fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
     let short = || mm().stalls() != stalls_before || room::check(Errno::ENOMEM).is_err();
     let make_room = || make_room(task, attempt);
     !task.sched.work().contains(Work::HEAP_FAILS) && short() && kernel_lock::with(make_room)
+}
+
+impl Frames for Above {
+    #[inline]
+    fn come(stalls: u64, attempt: u32) -> bool {
+        sched::current().is_some_and(|task| makes_room(&task, stalls, attempt))
+    }
 }
 
 /// How often room is made for a refill before it is put off.

@@ -62,6 +62,12 @@ pub fn is_running() -> bool {
     IS_RUNNING.load(Relaxed)
 }
 
+/// Waits until the thread has ended what it does: it has nothing of what was dropped meanwhile.
+pub fn settle() {
+    // A thread that is to end need not know.
+    let _ = ENDS.wait_killable(|| (!IS_RUNNING.load(Acquire)).then_some(()));
+}
+
 /// A process ends: progress is counted anew.
 pub fn hope_again() {
     IN_VAIN.store(0, Relaxed);
@@ -122,8 +128,9 @@ fn run() -> ! {
                 ENDS.wake_all();
             }
         }
-        IS_RUNNING.store(false, Relaxed);
         IS_TIGHT.store(false, Release);
+        IS_RUNNING.store(false, Release);
+        ENDS.wake_all();
     }
 }
 

@@ -212,9 +212,9 @@ impl<M: Machine> Object<M> {
 }
 
 impl<M: Machine> Mm<M> {
-    /// Calls `step` with each object that has, or had, a page, and with the indices that are left of
-    /// it, until none is or it returns `false`. Between steps nothing keeps the object: the caller
-    /// holds no lock.
+    /// Calls `step` with each object that has, or had, a page, and with the indices that are left
+    /// of it, until none is or it returns `false`. Between steps nothing keeps the object: the
+    /// caller holds no lock.
     pub(crate) fn for_each_object(
         &self,
         step: &mut dyn FnMut(&Object<M>, &mut Range<u64>) -> bool,

@@ -1,17 +1,16 @@
 //! A regular file in memory: an object of the memory manager with a name. Also the files of
 //! memfd_create(2), which have no name.
 
+use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
-use crate::fs::caller;
+use crate::fs::caller::{self, Frames};
 use crate::fs::kinds::anonymous;
 use crate::fs::open::flags::OpenFlags;
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::open::ops::{At, FileOps};
 use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::fs::tree::quota::Quota;
-use crate::pressure;
-use crate::process::task;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -149,7 +148,7 @@ impl RamFile {
         loop {
             let stalls = mm().stalls();
             let written = self.object.write_at(position, bytes);
-            if written.is_ok() || !pressure::makes_room(&task::current(), stalls, attempt) {
+            if written.is_ok() || !Above::come(stalls, attempt) {
                 return written;
             }
             attempt += 1;

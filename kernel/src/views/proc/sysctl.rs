@@ -71,8 +71,16 @@ fn virtual_memory(tree: &Tree) {
         },
     );
     constant(tree, "sys/vm/unprivileged_userfaultfd", 0);
-    // Nothing is cached that could be dropped.
-    action(tree, "sys/vm/drop_caches", 1..=4);
+    tree.knob(
+        "sys/vm/drop_caches",
+        |out| out.is(0),
+        |text| {
+            // Nothing is cached that could be dropped; what is dropped already is free afterwards.
+            parse(text, &(1..=4))?;
+            worker::settle();
+            Ok(())
+        },
+    );
 }
 
 /// The rest of min_free_kbytes: it reads as it was written, and whole frames are kept free.
@@ -248,15 +256,6 @@ where
             value.store(parse(text, &range)?, Ordering::Relaxed);
             Ok(())
         },
-    );
-}
-
-/// A file that is only written: there is nothing to do.
-fn action(tree: &Tree, path: &str, range: RangeInclusive<i64>) {
-    tree.knob(
-        path,
-        |out| out.is(0),
-        move |text| parse(text, &range).map(drop),
     );
 }
 

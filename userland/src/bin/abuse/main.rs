@@ -18,6 +18,7 @@ mod transfers;
 mod vm86;
 mod watch;
 
+use std::fs;
 use std::process::ExitCode;
 use userland::counters::{free_frames, on_quire};
 use userland::sys::proc::{self, Fork, Status};
@@ -167,7 +168,9 @@ fn main() -> ExitCode {
     };
     let before = free_frames().ok();
     let status = in_child(way, &words[1..]);
-    let after = free_frames().ok();
+    // What ended while it was looked at is free then.
+    let settled = fs::write("/proc/sys/vm/drop_caches", "1").ok();
+    let after = settled.and_then(|()| free_frames().ok());
     println!(
         "abuse: {}: {status:?}, {before:?} frames free before, {after:?} after",
         way.name

@@ -198,7 +198,7 @@ fn main() -> ExitCode {
 /// Runs a way in a child in a directory of its own, ends what it has left running, and cleans up.
 fn in_child(way: &Way, words: &[String]) -> Status {
     let dir = "/tmp/abuse";
-    let _ = std::fs::create_dir_all(dir);
+    let _ = fs::create_dir_all(dir);
     let status = match proc::fork() {
         Ok(Fork::Child) => {
             let _ = proc::setpgid(0, 0);
@@ -224,6 +224,6 @@ fn in_child(way: &Way, words: &[String]) -> Status {
         }
         Err(error) => Err(error),
     };
-    let _ = std::fs::remove_dir_all(dir);
+    let _ = fs::remove_dir_all(dir);
     status.unwrap_or(Status::Exited(255))
 }

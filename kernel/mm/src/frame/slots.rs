@@ -18,6 +18,15 @@ use crate::sync::{AtomicU64, Ordering};
 /// The largest part of a block of slots that is stored, or brought back, by itself.
 pub(crate) const UNIT: Order = Order(4);
 
+/// Which pages get slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// All of them.
+    All,
+    /// Those that were not used lately.
+    Cold,
+}
+
 /// Where the contents of a unit are: the word of its first slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {

@@ -15,7 +15,6 @@ use super::swap::Unit;
 use super::{Mm, OutOfMemory};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Cpu, Machine, PhysMem};
-use crate::folio::Folio;
 use crate::frame::slots::Place;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
@@ -90,13 +89,13 @@ impl<M: Machine> Mm<M> {
 
     /// A page for the object, from all of the reserve, with a copy of what is in a slot, of which
     /// it still has a name.
-    pub(crate) fn copy_out(&self, slot: Pfn) -> Result<Folio, OutOfMemory> {
+    pub(crate) fn copy_out(&self, slot: Pfn) -> Result<Pfn, OutOfMemory> {
         let page = self.alloc(Order(0), Kind::Object, Reserve::Kernel)?;
         let mem = self.machine().mem();
         mem.fill(page.start(), PAGE_SIZE, &mut |to| {
             self.read_slot(slot, 0, to)
         });
-        Ok(Folio::from_pfn(page))
+        Ok(page)
     }
 
     /// Reads bytes of the page in a slot from an offset on, wherever it is. The caller has its

@@ -5,10 +5,9 @@ use super::{Object, ObjectPages};
 use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::frame::Block;
-use crate::frame::slots::UNIT;
+use crate::frame::slots::{UNIT, Which};
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
-use crate::table::Which;
 use crate::thp::shmem::indices;
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -163,7 +162,7 @@ impl<M: Machine> Object<M> {
             Some(Err(slot)) => slot,
             found => return Ok(found.and_then(Result::ok)),
         };
-        let page = self.mm.copy_out(slot)?.into_pfn();
+        let page = self.mm.copy_out(slot)?;
         inner.pages.insert(index, page.into());
         self.mm.drop_names(slot, 1);
         Ok(Some(page))

@@ -46,7 +46,7 @@ pub(crate) use marker::{MARKED, Marker};
 pub(crate) use node::Node;
 pub use protect::Rights;
 pub(crate) use read_locked::ReadLocked;
-pub use swap::{Parked, Which};
+pub use swap::Parked;
 pub(crate) use walk::step;
 pub use zap::{Zap, zap_page};
 

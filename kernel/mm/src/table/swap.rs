@@ -19,7 +19,7 @@ use super::walk::some_leaf_tables;
 use super::{Budget, Change, Leaf, Zap, note};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
-use crate::frame::slots::UNIT;
+use crate::frame::slots::{UNIT, Which};
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
@@ -30,15 +30,6 @@ use core::ops::Range;
 
 /// Those that it keeps.
 const KEPT: Attrs = Attrs::UFFD_WP.union(Attrs::TRACKED);
-
-/// Which pages are parked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Which {
-    /// All of them.
-    All,
-    /// Those that were not used lately.
-    Cold,
-}
 
 /// What was done for it.
 #[derive(Default)]

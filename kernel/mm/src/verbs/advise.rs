@@ -3,11 +3,12 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution, Stopped};
+use crate::frame::slots::Which;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::object::Mapping;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
-use crate::table::{Budget, Parked, Which, Zap, zap_page};
+use crate::table::{Budget, Parked, Zap, zap_page};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 

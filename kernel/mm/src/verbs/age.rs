@@ -3,10 +3,11 @@
 
 use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
+use crate::frame::slots::Which;
 use crate::manager::{Mm, OutOfMemory};
 use crate::space::{AddressSpace, Inner, Locked};
 use crate::stat::Event;
-use crate::table::{Budget, Parked, Which, Zap};
+use crate::table::{Budget, Parked, Zap};
 use crate::thp::Stat;
 use crate::vma::{Backing, Slot};
 

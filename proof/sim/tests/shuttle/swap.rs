@@ -210,11 +210,13 @@ pub fn an_object_beside_page_out<F: PteFormat>() {
         together(w, 3, |cpu| match cpu {
             0 => {
                 p.advise(at, 4 * PAGE_SIZE, Advice::PageOut).unwrap();
-                w.mm.reclaim(2);
+                for _ in 0..3 {
+                    w.mm.reclaim(2);
+                }
                 object.punch(PAGE_SIZE, 1);
             }
             1 => {
-                for value in 2..4 {
+                for value in 0..4 {
                     w.store(cpu, p, at + 2, value).unwrap();
                     assert_eq!(w.load(cpu, p, at + 2), Ok(value));
                 }

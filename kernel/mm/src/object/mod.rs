@@ -493,12 +493,21 @@ impl<M: Machine> Object<M> {
         let mut n = 0;
         for held in pages {
             match held.place() {
-                Ok(frame) => Folio::from_pfn(frame).free(&self.mm),
+                Ok(frame) => self.drop_page(frame),
                 Err(slot) => self.mm.drop_names(slot, 1),
             }
             n += 1;
         }
         self.left_pool(n << self.order().0);
+    }
+
+    /// Drops the reference to a page. One after the other, and there may be very many.
+    #[inline]
+    fn drop_page(&self, page: Pfn) {
+        let head = self.mm.frames().head(page);
+        if self.mm.frames().get(head).put_ref() {
+            self.mm.free_one(head);
+        }
     }
 
     /// Zeroes bytes that lie in one page; a hole is zero already. `false`: it is in a slot, and

@@ -27,11 +27,15 @@ pub fn leaves_enough(pages: u64) -> bool {
     leaves(MOST) || leaves(reserve())
 }
 
+/// What the kernel's heap may take at once for the names of files, in frames.
+const PIECE: u64 = 256;
+
 /// Pages that files may still take: all but what user memory starts to get short below (the high
-/// marks). The end of a program does not give a file's pages back, so what touches its memory
-/// next must still find some.
+/// marks), and what the heap may take for the last of them. The end of a program does not give a
+/// file's pages back, so what touches its memory next must still find some.
 pub fn left_for_files() -> u64 {
-    mm().free_frames().saturating_sub(below(|marks| marks.high))
+    let kept = below(|marks| marks.high) + PIECE;
+    mm().free_frames().saturating_sub(kept)
 }
 
 /// ENOSPC when memory is too short for another inode or name.

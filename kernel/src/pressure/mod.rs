@@ -79,7 +79,9 @@ pub fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
 impl Frames for Above {
     #[inline]
     fn come(stalls: u64, attempt: u32) -> bool {
-        sched::current().is_some_and(|task| makes_room(&task, stalls, attempt))
+        // Without swap only the end of a process brings some, and a file may as well be full.
+        let task = sched::current().filter(|_| mm().slots().total() != 0);
+        task.is_some_and(|task| makes_room(&task, stalls, attempt))
     }
 }
 

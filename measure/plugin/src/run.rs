@@ -49,14 +49,14 @@ pub struct Run {
 impl Run {
     /// With the file open, and no measurement.
     pub fn new(arch: Arch, args: &Args, cpus: usize) -> Result<Run, String> {
-        let append = |path: &PathBuf| {
+        let append = |what: &str, path: &PathBuf| {
             let file = OpenOptions::new().append(true).create(true).open(path);
-            file.map_err(|error| format!("cannot write {}: {error}", path.display()))
+            file.map_err(|error| format!("cannot write {what}={}: {error}", path.display()))
         };
-        let file = append(&args.out)?;
+        let file = append("out", &args.out)?;
         let recorded = args.pages.as_ref().map(|(path, window)| {
             let recorder = pages::Recorder::new(*window);
-            Ok::<_, String>(Mutex::new((recorder, append(path)?)))
+            Ok::<_, String>(Mutex::new((recorder, append("pages", path)?)))
         });
         let model = match (args.model, ram(arch, args)?) {
             (Some(core), Some(ram)) => Some(Modelled::new(arch, core, ram, cpus)?),

@@ -96,9 +96,7 @@ impl<M: Machine> Object<M> {
             self.mm.count_folios(order, Stat::ShmemFallbackCharge, 1);
             return Err(OutOfMemory);
         }
-        if inner.number == 0 {
-            self.list(inner).inspect_err(|_| self.left_pool(pages))?;
-        }
+        self.list(inner).inspect_err(|_| self.left_pool(pages))?;
         let head = self.mm.alloc(order, Kind::Object, Reserve::User);
         let head = head.inspect_err(|_| self.left_pool(pages))?;
         if order == PMD_ORDER {

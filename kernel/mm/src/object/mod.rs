@@ -448,9 +448,7 @@ impl<M: Machine> Object<M> {
         // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very
         // many pages.
         fallible::check()?;
-        if inner.number == 0 {
-            self.list(inner)?;
-        }
+        self.list(inner)?;
         if !self.enter_pool(1) {
             return Ok(None);
         }

@@ -44,8 +44,12 @@ impl From<Pfn> for Held {
 const LOOKED_AT: usize = 64;
 
 impl<M: Machine> Object<M> {
-    /// Others find it from now on, as it gets its first page.
+    /// The thread of reclaim finds it from now on, as it gets its first page, where there are
+    /// slots.
     pub(super) fn list(&self, inner: &mut ObjectPages) -> Result<(), OutOfMemory> {
+        if inner.number != 0 || self.mm.slots().reserved() == 0 {
+            return Ok(());
+        }
         let number = self.mm.objects().take();
         self.mm.objects().list(number, self.me.clone())?;
         inner.number = number;

@@ -21,6 +21,11 @@ pub struct Line {
 }
 
 impl Line {
+    const NONE: Line = Line {
+        total: 0,
+        of_period: 0,
+        averages: [0; 3],
+    };
     /// Microseconds in all.
     pub fn total(&self) -> u64 {
         self.total / 1000
@@ -60,16 +65,8 @@ impl Stalls {
         waiting: 0,
         is_full: false,
         until: 0,
-        some: Line {
-            total: 0,
-            of_period: 0,
-            averages: [0; 3],
-        },
-        full: Line {
-            total: 0,
-            of_period: 0,
-            averages: [0; 3],
-        },
+        some: Line::NONE,
+        full: Line::NONE,
     };
 
     /// A wait begins at `now`, or ends; if others are `busy`, not all wait from now on.

@@ -4,6 +4,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
+use mm::addr::Order;
 use mm::frame::zone::Marks;
 
 /// The most that is left, in frames: 2 MiB.
@@ -27,14 +28,14 @@ pub fn leaves_enough(pages: u64) -> bool {
     leaves(MOST) || leaves(reserve())
 }
 
-/// What the kernel's heap may take at once for the names of files, in frames.
-const PIECE: u64 = 256;
+/// What the kernel's heap takes at once if it can, 1 MiB: one growth in hundreds of allocations.
+pub const PIECE: Order = Order(8);
 
 /// Pages that files may still take: all but what user memory starts to get short below (the high
 /// marks), and what the heap may take for the last of them. The end of a program does not give a
 /// file's pages back, so what touches its memory next must still find some.
 pub fn left_for_files() -> u64 {
-    let kept = below(|marks| marks.high) + PIECE;
+    let kept = below(|marks| marks.high) + PIECE.pages();
     mm().free_frames().saturating_sub(kept)
 }
 

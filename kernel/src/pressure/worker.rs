@@ -49,8 +49,8 @@ const FRUITLESS: u64 = 3;
 static IS_TIGHT: AtomicBool = AtomicBool::new(false);
 /// The last such round found no cold page. There is none until a round stores something.
 static ALL_HOT: AtomicBool = AtomicBool::new(false);
-/// vm.swappiness: 0, no round for nobody. There is nothing but private memory to choose from, so
-/// that no other values differ.
+/// vm.swappiness: 0, no round for nobody. A page of a file costs as much to store as a private one,
+/// so that there is nothing to weigh, and no other values differ.
 pub static SWAPPINESS: AtomicI64 = AtomicI64::new(60);
 /// The thread does something.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);

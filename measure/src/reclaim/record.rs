@@ -32,7 +32,7 @@ pub fn record(name: &str) -> Result<()> {
     let packages = [&SHELL, packages].concat();
     let root = debian::root(X86_64, &format!("trial-{name}"), &packages)?;
     let out = Temporary::name("pages");
-    boot(&root, &recipe, (out.path(), window.parse()?))?;
+    boot(&root, &recipe, out.path(), window.parse()?)?;
     let bytes = fs::read(out.path()).context("the plugin recorded nothing")?;
     let words = bytes.as_chunks().0.iter();
     let all = Vec::from_iter(words.map(|word| Access::of(u64::from_le_bytes(*word))));
@@ -46,8 +46,8 @@ pub fn record(name: &str) -> Result<()> {
     Ok(fs::write(file, Stream::new(&kept).pack())?)
 }
 
-/// Boots the files of a folder with a script, while the plugin records.
-fn boot(root: &Path, script: &str, (out, window): (&Path, u64)) -> Result<()> {
+/// Boots the files of a folder with a script, while the plugin records windows of so many accesses.
+fn boot(root: &Path, script: &str, out: &Path, window: u64) -> Result<()> {
     let mut archive = rootfs::of_folder(root, u64::MAX)?;
     for folder in ["dev", "proc", "sys", "tmp"] {
         archive.folder_if_absent(folder)?;

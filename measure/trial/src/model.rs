@@ -54,8 +54,13 @@ impl Policy {
         for (generations, around) in [(false, false), (true, false), (true, true)] {
             for many in 2..=4 {
                 for refault in [Refault::Young, Refault::Old, Refault::Distance] {
-                    #[rustfmt::skip]
-                    all.extend([true, false].map(|exact| Policy { generations, many, around, refault, exact }));
+                    all.extend([true, false].map(|exact| Policy {
+                        generations,
+                        many,
+                        around,
+                        refault,
+                        exact,
+                    }));
                 }
             }
         }

@@ -63,11 +63,6 @@ impl<M: Machine> Object<M> {
         if there == 0 || ends || inner.hwpoison.range(range.clone()).next().is_some() {
             return Ok(Some(Collapsed::No));
         }
-        let entries = |folio: Range<u64>, head: Pfn| {
-            let of_folio =
-                |(index, held): &(&u64, &Held)| **held == (head + (**index - folio.start)).into();
-            inner.pages.range(folio.clone()).filter(of_folio).count() as u64
-        };
         for (index, held) in inner.pages.range(range.clone()) {
             let Some(page) = held.frame() else {
                 return Ok(Some(Collapsed::Busy));
@@ -77,7 +72,9 @@ impl<M: Machine> Object<M> {
                 return Ok(Some(Collapsed::Done));
             }
             // Whoever maps or pins one comes through this lock.
-            if self.mm.frames().get(head).refs() != entries(indices(*index, order), head) {
+            if self.mm.frames().get(head).refs()
+                != inner.left_of(&indices(*index, order), head.into())
+            {
                 return Ok(Some(Collapsed::Busy));
             }
         }

@@ -48,7 +48,7 @@ impl<M: Machine> Object<M> {
     /// An empty object of huge pages; `limit` is in single pages.
     pub fn huge(mm: &Arc<Mm<M>>, order: Order, limit: Option<Arc<PagePool>>) -> Arc<Self> {
         let private = None;
-        Object::with(mm, limit, Some(Huge { order, private }), true)
+        Object::with(mm, limit, Some(Huge { order, private }), true, 0)
     }
     /// The object of a private mapping of huge pages, by the space with this root table.
     pub fn huge_private(
@@ -59,7 +59,7 @@ impl<M: Machine> Object<M> {
     ) -> Arc<Self> {
         let limit = below.as_ref().and_then(|below| below.pool.clone());
         let private = Some(Private { below, owner });
-        Object::with(mm, limit, Some(Huge { order, private }), true)
+        Object::with(mm, limit, Some(Huge { order, private }), true, 0)
     }
     /// The order of its pages, if they are huge ones.
     #[inline]

@@ -209,8 +209,7 @@ impl<M: Machine> Object<M> {
             return false;
         };
         let place = |at: u64| head + (at - range.start);
-        let is_there = |at: &u64| inner.pages.get(at) == Some(&place(*at).into());
-        let there = range.clone().filter(is_there).count() as u64;
+        let there = inner.left_of(&range, head.into());
         let (meta, frames) = (self.mm.frames().get(head), self.mm.frames());
         let order = meta.order();
         // Whoever maps or pins a page that is not mapped yet comes through this lock.
@@ -223,7 +222,7 @@ impl<M: Machine> Object<M> {
         }
         frames.split(head, order, to);
         for at in range.clone().step_by(to.pages() as usize) {
-            let there = (at..at + to.pages()).filter(is_there).count() as u64;
+            let there = inner.left_of(&(at..at + to.pages()), place(at).into());
             frames.get(place(at)).set_refs(there);
             if there == 0 {
                 self.mm.free(&[place(at)]);

@@ -104,7 +104,7 @@ impl<M: Machine> Object<M> {
     }
     /// An empty object whose pages are limited by a pool.
     pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>) -> Arc<Self> {
-        Object::with(mm, pool, None, true)
+        Object::with(mm, pool, None, true, 0)
     }
     /// Zeros of this length, all of which are promised: a shared anonymous mapping, a segment of
     /// shared memory.
@@ -114,52 +114,39 @@ impl<M: Machine> Object<M> {
             return Err(OutOfMemory);
         }
         mm.charge(pages);
-        Ok(Object::made(mm, None, None, true, |object| {
-            object.promised = pages;
-            object.inner.get_mut().len = len;
-        }))
+        let object = Object::with(mm, None, None, true, pages);
+        object.grow_to(len);
+        Ok(object)
     }
     /// An empty object of a file in a file system, whose pages a pool limits.
     pub fn of_file(mm: &Arc<Mm<M>>, pool: Arc<PagePool>) -> Arc<Self> {
-        Object::with(mm, Some(pool), None, false)
+        Object::with(mm, Some(pool), None, false, 0)
     }
     fn with(
         mm: &Arc<Mm<M>>,
         pool: Option<Arc<PagePool>>,
         huge: Option<Huge<M>>,
         internal: bool,
+        promised: u64,
     ) -> Arc<Self> {
-        Object::made(mm, pool, huge, internal, |_| {})
-    }
-    fn made(
-        mm: &Arc<Mm<M>>,
-        pool: Option<Arc<PagePool>>,
-        huge: Option<Huge<M>>,
-        internal: bool,
-        begin: impl FnOnce(&mut Self),
-    ) -> Arc<Self> {
-        Arc::new_cyclic(|me| {
-            let mut object = Object {
-                mm: mm.clone(),
-                me: me.clone(),
-                pool,
-                huge,
-                internal,
-                promised: 0,
-                mappers: Mappers::new(),
-                inner: Lock::new(ObjectPages {
-                    len: 0,
-                    pages: BTreeMap::new(),
-                    number: 0,
-                    claims: Claims::new(),
-                    taken: Claims::new(),
-                    hwpoison: BTreeSet::new(),
-                    has_large: false,
-                    monitored: false,
-                }),
-            };
-            begin(&mut object);
-            object
+        Arc::new_cyclic(|me| Object {
+            mm: mm.clone(),
+            me: me.clone(),
+            pool,
+            huge,
+            internal,
+            promised,
+            mappers: Mappers::new(),
+            inner: Lock::new(ObjectPages {
+                len: 0,
+                pages: BTreeMap::new(),
+                number: 0,
+                claims: Claims::new(),
+                taken: Claims::new(),
+                hwpoison: BTreeSet::new(),
+                has_large: false,
+                monitored: false,
+            }),
         })
     }
     /// The order of its pages.

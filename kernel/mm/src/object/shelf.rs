@@ -40,6 +40,24 @@ impl From<Pfn> for Held {
     }
 }
 
+impl ObjectPages {
+    /// How many of these indices have `first` and what lies behind it, side by side: those that are
+    /// left of a folio or of slots.
+    pub(super) fn left_of(&self, range: &Range<u64>, first: Held) -> u64 {
+        let is_there = |(at, held): &(&u64, &Held)| held.0 == first.0 + (**at - range.start);
+        self.pages.range(range.clone()).filter(is_there).count() as u64
+    }
+    /// Puts `to` and what lies behind it there instead.
+    fn exchange(&mut self, range: &Range<u64>, first: Held, to: Held) {
+        for (at, held) in self.pages.range_mut(range.clone()) {
+            let n = at - range.start;
+            if held.0 == first.0 + n {
+                *held = Held(to.0 + n);
+            }
+        }
+    }
+}
+
 /// Folios that are looked at in a step, under the object's lock.
 const LOOKED_AT: usize = 64;
 
@@ -99,17 +117,11 @@ impl<M: Machine> Object<M> {
         whole: Range<u64>,
         folio: &Block,
     ) -> Option<u64> {
-        let frame = |at: u64| Held::from(folio.head + (at - whole.start));
-        let there = inner.pages.range(whole.clone());
-        let there = there.filter(|(at, held)| **held == frame(**at)).count() as u64;
+        let there = inner.left_of(&whole, folio.head.into());
         // Whoever maps or pins one of its pages that is not mapped yet comes through this lock.
         let alone = self.mm.references(folio.head) == there || mutant::on(Mutant::ShelveMapped);
         let first = (alone && folio.order <= UNIT).then(|| self.mm.shelve(folio))??;
-        for (at, held) in inner.pages.range_mut(whole.clone()) {
-            if *held == frame(*at) {
-                *held = Held::slot(first + (at - whole.start));
-            }
-        }
+        inner.exchange(&whole, folio.head.into(), Held::slot(first));
         Some(there)
     }
 
@@ -131,15 +143,9 @@ impl<M: Machine> Object<M> {
         let unit = self.mm.bring(slot)?;
         let first = index - (slot - unit.first);
         let range = first..first + unit.order.pages();
-        let is_there = |at: u64, held: Held| held == Held::slot(unit.first + (at - first));
-        let there = inner.pages.range(range.clone());
-        let names = there.filter(|(at, held)| is_there(**at, **held)).count() as u64;
-        let head = self.mm.take_out(unit, names);
-        for (at, held) in inner.pages.range_mut(range) {
-            if is_there(*at, *held) {
-                *held = Held::from(head + (at - first));
-            }
-        }
+        let slots = Held::slot(unit.first);
+        let head = self.mm.take_out(unit, inner.left_of(&range, slots));
+        inner.exchange(&range, slots, head.into());
         inner.has_large |= unit.order != Order(0);
         Ok(head + (index - first))
     }
@@ -182,13 +188,17 @@ impl<M: Machine> Object<M> {
         let Some(held) = inner.pages.get(&index).copied() else {
             return into.fill(0);
         };
-        match (self.frame_of(inner, index, held), held.place()) {
-            (Ok(frame), _) => {
+        let frame = held.place().or_else(|slot| {
+            let frame = self.bring(inner, index, slot);
+            frame.map_err(|OutOfMemory| slot)
+        });
+        match frame {
+            Ok(frame) => {
                 self.note_use(frame);
                 self.mm.machine().mem().read(frame.start() + offset, into)
             }
-            (Err(OutOfMemory), Err(slot)) => self.mm.read_slot(slot, offset, into),
-            (Err(OutOfMemory), Ok(frame)) => unreachable!("{frame:?} is there"),
+            // There is no memory for it.
+            Err(slot) => self.mm.read_slot(slot, offset, into),
         }
     }
     /// A call reads or writes a page.

@@ -44,6 +44,13 @@ pub struct Parked {
     pub unplaced: Option<VirtAddr>,
 }
 
+impl Parked {
+    /// Pages that are not mapped any more.
+    pub fn all(&self) -> u64 {
+        self.pages + self.unmapped
+    }
+}
+
 impl<M: Machine> Edit<'_, '_, M> {
     /// Parks the private pages of `range` within the budget: swap entries come in the place of
     /// their leaves. Pages of objects are unmapped: their objects have them. What is pinned for

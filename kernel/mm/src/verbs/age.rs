@@ -95,11 +95,11 @@ impl<M: Machine> AddressSpace<M> {
                     || vma.flags.is_hugetlb()
                     || vma.shared() && vma.flags.has_monitor();
                 let has_none = !vma.has_anon && !matches!(vma.backing, Backing::Object { .. });
-                if stays || has_none || parked.pages + parked.unmapped >= want {
+                if stays || has_none || parked.all() >= want {
                     return Ok(None);
                 }
                 let rest = inner.park(slot, area, budget, which, &mut parked)?;
-                if parked.pages + parked.unmapped >= want {
+                if parked.all() >= want {
                     reached = Some(before + (rest.unwrap_or(area.end) - part.start));
                 }
                 Ok(rest)
@@ -110,7 +110,7 @@ impl<M: Machine> AddressSpace<M> {
             self.mm.flush_space(&self.id);
         }
         self.mm.count(Event::Scanned, parked.scanned);
-        (parked.pages + parked.unmapped, reached)
+        (parked.all(), reached)
     }
 }
 

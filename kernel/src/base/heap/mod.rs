@@ -35,8 +35,6 @@ const ARENA_BYTES: usize = 128 << 10;
 /// What boot needs for each CPU before there are frames: mostly its page lists, of 3 KiB in all
 /// where memory is large.
 pub const BOOT_BYTES_PER_CPU: usize = 8 << 10;
-/// 1 MiB: one growth in hundreds of allocations.
-const GROWTH: Order = Order(8);
 
 #[global_allocator]
 static HEAP: Heap = Heap(TalcLock::new(Frames {
@@ -214,8 +212,10 @@ fn take_frames(layout: Layout) -> Option<Piece> {
     let mm = machine::try_mm()?;
     let least = least_order(layout);
     let may_take = |order: Order| !fallible::is_refusable() || room::leaves_enough(order.pages());
-    [least.max(GROWTH), least].into_iter().find_map(|order| {
-        let first = may_take(order).then(|| mm.alloc_kernel(order))??;
-        Some(Piece { first, order })
-    })
+    [least.max(room::PIECE), least]
+        .into_iter()
+        .find_map(|order| {
+            let first = may_take(order).then(|| mm.alloc_kernel(order))??;
+            Some(Piece { first, order })
+        })
 }

@@ -186,14 +186,9 @@ impl Model<'_> {
             };
             let freed = self.figures.gone - before.gone;
             if freed >= WANT && (end || self.policy.exact) {
-                let Figures {
-                    overshoot,
-                    longest,
-                    looked,
-                    ..
-                } = &mut self.figures;
-                *overshoot = (*overshoot).max(freed - WANT);
-                *longest = (*longest).max(*looked - before.looked);
+                let figures = &mut self.figures;
+                figures.overshoot = figures.overshoot.max(freed - WANT);
+                figures.longest = figures.longest.max(figures.looked - before.looked);
                 return freed;
             }
         }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// How many pages a round of the thread stores at most.
-const BATCH: u64 = 1024;
+const BATCH: u64 = 4096;
 /// Accesses after which the simulated TLBs are emptied: they have no size of their own.
 const TLB: usize = 256;
 /// Pages of an area: those of a table.

@@ -12,6 +12,7 @@
 //! thereby what is in them.
 
 use super::Mm;
+use super::spaces::SpaceKey;
 use super::store::{Figures, Store};
 use crate::addr::{Order, Pfn, PfnRange, VirtAddr};
 use crate::arch::Machine;
@@ -29,8 +30,8 @@ pub(super) struct Swap {
     free: Slots,
     pub resident: Lock<Resident, { rank::SLOTS }>,
     pub store: Store,
-    /// The address where aging goes on, in each space.
-    aged_to: AtomicU64,
+    /// Where aging goes on: the space by its number, and the address.
+    hand: [AtomicU64; 2],
     /// While swap is turned off, how many slots may be used again if that is given up; else 0.
     leaving: AtomicU64,
 }
@@ -110,7 +111,7 @@ impl Swap {
             free: Slots::new(table),
             resident: Lock::new(resident),
             store: Store::new(if slots.is_empty() { 0 } else { cpus }),
-            aged_to: AtomicU64::new(0),
+            hand: Default::default(),
             leaving: AtomicU64::new(0),
         }
     }
@@ -121,14 +122,16 @@ impl<M: Machine> Mm<M> {
     pub fn slots(&self) -> &Slots {
         &self.swap.free
     }
-    /// The address where aging goes on. One for all spaces: what several of them have is parked in
-    /// all of them, and is alone then, sooner than by one for each.
-    pub(crate) fn aged_to(&self) -> VirtAddr {
-        VirtAddr(self.swap.aged_to.load(Ordering::Relaxed))
+    /// Where aging goes on: the space, which may have gone, and the address.
+    pub(crate) fn hand(&self) -> (SpaceKey, VirtAddr) {
+        let [space, at] = &self.swap.hand;
+        let space = SpaceKey::from_number(space.load(Ordering::Relaxed));
+        (space, VirtAddr(at.load(Ordering::Relaxed)))
     }
     /// Moves it.
-    pub(crate) fn set_aged_to(&self, to: VirtAddr) {
-        self.swap.aged_to.store(to.0, Ordering::Relaxed);
+    pub(crate) fn set_hand(&self, space: SpaceKey, at: VirtAddr) {
+        self.swap.hand[0].store(space.number(), Ordering::Relaxed);
+        self.swap.hand[1].store(at.0, Ordering::Relaxed);
     }
     /// The figures of the store.
     pub fn stored(&self) -> Figures {

@@ -548,6 +548,28 @@ fn what_is_used_stays_without_its_folio<F: PteFormat>() {
     w.check(&[&p], &[]);
 }
 
+/// A space with few pages is not looked at more often than others: what it uses stays while there
+/// is something colder.
+fn all_spaces_age_alike<F: PteFormat>() {
+    let w = World::<F>::new(Options {
+        frames: 4096,
+        slots: 4096,
+        prefetch: 0,
+        ..Options::default()
+    });
+    // Of several tables: a step parks what is cold in one.
+    let (small, large, pages) = (written(&w, &[]), w.process(), 1536);
+    map(&large, AT, pages, RW);
+    (0..pages).for_each(|n| w.store(0, &large, page(n), 1).unwrap());
+    large.advise(AT, pages * PAGE_SIZE, Advice::Cold).unwrap();
+    for _ in 0..5 {
+        assert_eq!(w.mm.reclaim_cold(256), 256);
+        [&small, &large].map(|space| w.forget_accesses(space));
+        w.check(&[&small, &large], &[]);
+        assert_eq!(swapped(&small), 0);
+    }
+}
+
 /// A folio of several units comes back whole, or, when there is no memory for that, in parts: in
 /// units, and where memory is in pieces in pages.
 fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
@@ -682,6 +704,7 @@ mod own {
     use super::common::on_both_formats;
     use super::*;
     on_both_formats! {
+        all_spaces_age_alike
         more_than_memory
         an_object_is_read_without_memory
         slots_may_run_out

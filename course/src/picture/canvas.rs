@@ -15,10 +15,12 @@ const STYLE: &str = "\
 text { font: 12px system-ui, sans-serif; fill: #22252b } .soft { fill: #5c6370 }
 .paper { fill: #fbfaf7 } .box { fill: #f1efe8; stroke: #d9d6cc } .none { fill: #e4e1d7 }
 .first { fill: #0b63b5 } .second { fill: #c2500a } .both { fill: #6b3fa0 } .zero { fill: #9a9a92 } .table { fill: #c4265e }
+.slot { fill: #12805c } .slot.stored { fill: none; stroke: #12805c; stroke-width: 1 }
 .frozen { fill-opacity: .45 } .edge { fill: none; stroke: #22252b; stroke-width: 1.4 }
 @media (prefers-color-scheme: dark) { text { fill: #e4e2dc } .soft { fill: #a2a7b0 }
 .paper { fill: #16181c } .box { fill: #20232a; stroke: #3a3e46 } .none { fill: #2c3038 }
 .first { fill: #62acf0 } .second { fill: #f2934f } .both { fill: #b48be6 } .zero { fill: #7b7f88 } .table { fill: #f0608f }
+.slot { fill: #45c796 } .slot.stored { fill: none; stroke: #45c796 }
 .edge { stroke: #e4e2dc } }";
 
 /// An empty cell, again and again.

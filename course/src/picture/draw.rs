@@ -5,14 +5,19 @@ use super::state::State;
 use super::tree;
 
 /// The colours and what they mean.
-const LEGEND: [(&str, &str); 6] = [
+const LEGEND: [(&str, &str); 8] = [
     ("first", "first process"),
     ("second", "second process"),
     ("both", "both"),
     ("both frozen", "paler: read-only"),
     ("zero", "zeros"),
     ("table", "page table"),
+    ("slot", "slot: parked"),
+    ("slot stored", "slot: stored"),
 ];
+
+/// More than the mean width of a letter.
+const LETTER: u64 = 7;
 
 /// The picture of a state.
 pub fn picture(state: &State) -> String {
@@ -36,12 +41,12 @@ pub fn picture(state: &State) -> String {
 
 fn legend(drawing: &mut Drawing) {
     drawing.y += 4;
-    let y = drawing.y;
-    for (at, (class, name)) in LEGEND.iter().enumerate() {
-        let x = GAP + 145 * at as u64;
+    let (mut x, y) = (GAP, drawing.y);
+    for (class, name) in LEGEND {
         drawing.y = y;
         drawing.rectangle((x, y + 4), (10, 10), class);
         drawing.words(x + 16, "soft", name);
+        x += 36 + LETTER * name.len() as u64;
     }
     drawing.y += GAP;
 }

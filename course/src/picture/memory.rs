@@ -16,13 +16,15 @@ fn frames(entry: &Entry) -> Option<(u64, u64)> {
     }
 }
 
-/// What there is: frames by number.
+/// What there is: frames by number, and slots.
 #[derive(Default)]
 pub struct Memory {
     /// Class of each frame that is used.
     used: BTreeMap<u64, &'static str>,
     /// First frames and sizes of folios in pages.
     folios: BTreeSet<(u64, u64)>,
+    /// Slots that are named: whether each is parked.
+    slots: BTreeMap<u64, bool>,
 }
 
 impl Memory {
@@ -34,6 +36,10 @@ impl Memory {
                 memory.add(entry, whose);
             }
         }
+        let processes = state.processes.iter();
+        processes
+            .flat_map(|process| &process.entries)
+            .for_each(|entry| memory.add_parked(entry));
         memory
     }
 
@@ -52,6 +58,25 @@ impl Memory {
                 }
                 self.folios.insert((head, kb / 4));
             }
+            To::Slots { slot, parked, .. } => {
+                let slots = slot..slot + entry.count;
+                self.slots
+                    .extend(slots.map(|slot| (slot, parked.is_some())));
+            }
+        }
+    }
+
+    /// The frames of a folio that is parked, which others may still map.
+    fn add_parked(&mut self, entry: &Entry) {
+        if let To::Slots {
+            parked: Some((first, head, kb)),
+            ..
+        } = entry.to
+        {
+            for frame in first..first + entry.count {
+                self.used.entry(frame).or_insert("slot");
+            }
+            self.folios.insert((head, kb / 4));
         }
     }
 
@@ -72,6 +97,13 @@ impl Memory {
         words.collect::<Vec<_>>().join(", ")
     }
 
+    /// How many slots there are, in words.
+    fn slots(&self) -> Option<String> {
+        let parked = self.slots.values().filter(|parked| **parked).count();
+        let stored = self.slots.len() - parked;
+        (!self.slots.is_empty()).then(|| format!("swap slots: {parked} parked, {stored} stored"))
+    }
+
     fn blocks(&self) -> BTreeSet<u64> {
         self.used.keys().map(|frame| frame / FRAMES).collect()
     }
@@ -89,6 +121,9 @@ pub fn draw(drawing: &mut Drawing, memory: &Memory) {
         "Physical memory: a cell for a frame, and an edge around each large folio",
     );
     drawing.words(GAP, "soft", &format!("folios: {}", memory.sizes()));
+    if let Some(slots) = memory.slots() {
+        drawing.words(GAP, "soft", &slots);
+    }
     let columns = [GAP, WIDTH / 2 + GAP / 2];
     let mut top = drawing.y;
     for (at, block) in blocks.into_iter().enumerate() {
@@ -122,6 +157,7 @@ fn one(drawing: &mut Drawing, memory: &Memory, block: u64, x: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::picture::state::entry;
     use crate::picture::state::tests::sample;
 
     #[test]
@@ -134,5 +170,27 @@ mod tests {
         assert_eq!(memory.used.len(), 3 + 16 + 512);
         assert_eq!(memory.blocks().len(), 3);
         assert_eq!(memory.folios.len(), 2);
+    }
+
+    #[test]
+    fn slots_are_no_folios() {
+        let mut state = sample();
+        let swap = |rest: &str| {
+            entry(&format!("200000010000-200000014000 pte 16-19 swap {rest}")).unwrap()
+        };
+        let lines = [
+            "10000 10000 64kB stored",
+            // The other process maps the folio, and nobody maps the last one.
+            "10010 10010 64kB parked 400 400 64kB",
+            "10020 10020 16kB parked 500 500 16kB",
+        ];
+        state.processes[0].entries = lines.map(swap).to_vec();
+        let memory = Memory::of(&state);
+        assert_eq!(memory.owner(0x400), "second");
+        assert_eq!(memory.owner(0x503), "slot");
+        assert!(memory.used.keys().all(|frame| *frame < 0x10000));
+        assert_eq!(memory.sizes(), "1 of 16 kB, 1 of 64 kB");
+        assert_eq!(memory.slots().unwrap(), "swap slots: 8 parked, 4 stored");
+        assert_eq!(Memory::of(&sample()).slots(), None);
     }
 }

@@ -31,6 +31,8 @@ const TOUR: [&str; 10] = [
     "move 0-511 2048",
     "exit",
 ];
+/// On the command line, for the step `out`.
+pub const SWAP: &str = "zram=64M";
 /// For the boot and all steps.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -51,7 +53,7 @@ pub fn picture(args: &PictureArgs) -> Result<u8> {
         None => workspace::target().join("picture"),
     };
     fs::create_dir_all(&out).with_context(|| format!("--out {}", out.display()))?;
-    let machine = bench::of_quire(args.arch, &built, "256M", "", &program);
+    let machine = bench::of_quire(args.arch, &built, "256M", SWAP, &program);
     let boot = console::boot(&machine, LIMIT)?;
     let states = State::all(&boot.text)?;
     ensure!(

@@ -71,6 +71,17 @@ pub enum To {
         /// As the file has them: `rwxadct`.
         flags: String,
     },
+    /// Swap slots.
+    Slots {
+        /// The first one.
+        slot: u64,
+        /// The first one of its block.
+        head: u64,
+        /// The block's size.
+        kb: u64,
+        /// Of what is parked, the frame of the first one's page, its folio's first frame and size.
+        parked: Option<(u64, u64, u64)>,
+    },
 }
 
 impl State {
@@ -98,11 +109,13 @@ impl State {
 
     /// In a few words, what it took. The machine counts instructions as nanoseconds.
     pub fn summary(&self) -> String {
-        const SHOWN: [(&str, &str, &str); 10] = [
+        const SHOWN: [(&str, &str, &str); 12] = [
             ("ns", "instruction", "instructions"),
             ("pgfault", "fault", "faults"),
             ("pages_zeroed", "page zeroed", "pages zeroed"),
             ("pages_copied", "page copied", "pages copied"),
+            ("pswpout", "page stored", "pages stored"),
+            ("pswpin", "page brought back", "pages brought back"),
             ("entry_writes", "entry written", "entries written"),
             (
                 "account_updates",
@@ -169,6 +182,7 @@ pub(super) fn entry(line: &str) -> Result<Entry> {
     let (first, last) = indices.split_once('-').context("no indices")?;
     let (first, last): (u64, u64) = (first.parse()?, last.parse()?);
     let frame = hex(frame)?;
+    let size = |kb: &str| kb.trim_end_matches("kB").parse();
     let to = match (kind, &words[5..]) {
         ("table", []) => To::Table(frame),
         ("shared", [sharers]) => To::Shared(frame, sharers.parse()?),
@@ -176,8 +190,18 @@ pub(super) fn entry(line: &str) -> Result<Entry> {
             zero: kind == "zero",
             frame,
             head: hex(head)?,
-            kb: kb.trim_end_matches("kB").parse()?,
+            kb: size(kb)?,
             flags: (*flags).to_owned(),
+        },
+        ("swap", [head, kb, place @ ..]) => To::Slots {
+            slot: frame,
+            head: hex(head)?,
+            kb: size(kb)?,
+            parked: match place {
+                ["stored"] => None,
+                ["parked", frame, head, kb] => Some((hex(frame)?, hex(head)?, size(kb)?)),
+                _ => bail!("page_tables: {line}"),
+            },
         },
         _ => bail!("page_tables: {line}"),
     };
@@ -223,6 +247,25 @@ pub mod tests {
             &second.entries[2].to,
             To::Memory { zero: true, .. }
         ));
+    }
+
+    #[test]
+    fn slots_are_parked_or_stored() {
+        let to = |rest: &str| entry(&format!("200000000000-200000004000 pte 0-3 swap {rest}"));
+        let slots = |parked| To::Slots {
+            slot: 0x10004,
+            head: 0x10000,
+            kb: 64,
+            parked,
+        };
+        assert_eq!(to("10004 10000 64kB stored").unwrap().to, slots(None));
+        assert_eq!(
+            to("10004 10000 64kB parked 404 400 64kB").unwrap().to,
+            slots(Some((0x404, 0x400, 64)))
+        );
+        for wrong in ["10004", "10004 10000 64kB", "10004 10000 64kB parked 404"] {
+            assert!(to(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -54,6 +54,7 @@ fn leads(to: &To) -> String {
             format!("leads to the table in frame {frame:#x}, which {by} processes share")
         }
         To::Memory { frame, .. } => format!("maps frame {frame:#x}"),
+        To::Slots { slot, .. } => format!("names slot {slot:#x}"),
     }
 }
 
@@ -71,7 +72,7 @@ fn pmds(drawing: &mut Drawing, memory: &Memory, entries: &[Entry], x: u64) {
         let class = match &entry.to {
             To::Shared(_, 1) | To::Table(_) => "table",
             To::Shared(..) => "both",
-            To::Memory { .. } => class(memory, entry),
+            To::Memory { .. } | To::Slots { .. } => class(memory, entry),
         };
         drawing.cells(corner, entry.first, entry.count, class);
     }
@@ -88,10 +89,12 @@ fn ptes(drawing: &mut Drawing, memory: &Memory, entries: &[Entry], table: &Entry
         entry.level == 0 && table.range.0 <= entry.range.0 && entry.range.0 < table.range.1
     };
     for entry in entries.iter().filter(inside) {
-        let writable = matches!(&entry.to, To::Memory { flags, .. } if flags.contains('w'));
-        let shared = matches!(table.to, To::Shared(..));
+        let frozen = match &entry.to {
+            To::Memory { flags, .. } => !flags.contains('w') || matches!(table.to, To::Shared(..)),
+            To::Slots { .. } | To::Table(_) | To::Shared(..) => false,
+        };
         let mut name = class(memory, entry).to_owned();
-        if !writable || shared {
+        if frozen {
             name += " frozen";
         }
         drawing.cells(corner, entry.first, entry.count, &name);
@@ -103,11 +106,12 @@ fn ptes(drawing: &mut Drawing, memory: &Memory, entries: &[Entry], table: &Entry
     drawing.y += ENTRIES / ROW * CELL + 4;
 }
 
-/// Where entries beside each other map one large folio: the first, and how many.
+/// Where entries beside each other map one large folio, or name slots of one block: the first, and
+/// how many.
 fn folios(entries: &[&Entry]) -> Vec<(u64, u64)> {
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for entry in entries {
-        let To::Memory { head, kb: 5.., .. } = entry.to else {
+        let (To::Memory { head, kb: 5.., .. } | To::Slots { head, kb: 5.., .. }) = entry.to else {
             continue;
         };
         match found.last_mut() {
@@ -126,7 +130,11 @@ fn class(memory: &Memory, entry: &Entry) -> &'static str {
     match entry.to {
         To::Memory { zero: true, .. } => "zero",
         To::Memory { frame, .. } => memory.owner(frame),
-        _ => "table",
+        To::Slots {
+            parked: Some(_), ..
+        } => "slot",
+        To::Slots { parked: None, .. } => "slot stored",
+        To::Table(_) | To::Shared(..) => "table",
     }
 }
 

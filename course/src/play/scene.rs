@@ -30,7 +30,7 @@ impl Scene {
     pub fn start(arch: Arch, built: &Built) -> Result<Scene> {
         let mut machine = bench::counted(arch, "256M");
         machine.image.clone_from(&built.image);
-        machine.command_line = "quiet norandmaps -- scene".to_owned();
+        machine.command_line = format!("quiet norandmaps {} -- scene", picture::SWAP);
         Ok(Scene {
             session: begin(&machine)?,
             machine,

@@ -8,7 +8,7 @@ use common::*;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::{Attrs, Level, PteFormat};
 use mm::switch::{ForkBy, Switch};
-use mm::{EntryRun, EntryTo};
+use mm::{Advice, EntryRun, EntryTo};
 use std::collections::BTreeSet;
 
 const HUGE: u64 = 512;
@@ -128,6 +128,51 @@ fn shared_tables_are_shown_with_what_is_in_them<F: PteFormat>(w: &World<F>) {
     }
 }
 
+/// The runs of swap entries among these: pages, size of the block in pages, and whether parked.
+fn slots(runs: &[EntryRun]) -> Vec<(u64, u64, bool)> {
+    let slots = runs.iter().filter_map(|run| match run.to {
+        EntryTo::Slots { block, parked } => {
+            assert!(block.head <= run.pfn && run.level == Level::Pte);
+            Some((run.entries, block.order.pages(), parked.is_some()))
+        }
+        _ => None,
+    });
+    slots.collect()
+}
+
+fn slots_are_shown_as_parked_or_stored<F: PteFormat>(w: &World<F>) {
+    w.mm.switches().set(Switch::Fork, ForkBy::Batch as u32);
+    let p = w.process();
+    sizes(w, &[4]);
+    map(&p, AT, 32, RW);
+    [0, 16]
+        .into_iter()
+        .for_each(|n| w.store(0, &p, page(n), 1).unwrap());
+    let frame = p.page_info(page(0)).pfn;
+    let child = w.adopt(p.fork().unwrap());
+    w.store(0, &child, page(3), 1).unwrap();
+    let out = |p: &Process<F>| p.advise(AT, 32 * PAGE_SIZE, Advice::PageOut).unwrap();
+    out(&p);
+    let all = runs(&p, 1000);
+    assert_eq!(slots(&all), [(16, 16, true), (16, 16, true)], "{all:?}");
+    let parked = all.iter().find_map(|run| match run.to {
+        EntryTo::Slots { parked, .. } => parked,
+        _ => None,
+    });
+    let (pfn, folio) = parked.unwrap();
+    assert_eq!((pfn.0, folio.order.0), (frame, 4));
+    assert_eq!(singles(&runs(&p, 1)).len(), singles(&all).len());
+    // The page that the child has copied is nobody else's.
+    out(&child);
+    let stored = [
+        (3, 16, false),
+        (1, 1, false),
+        (12, 16, false),
+        (16, 16, false),
+    ];
+    assert_eq!(slots(&runs(&child, 1000)), stored);
+}
+
 /// Runs a test with and without the contiguous bit, and compares frames before and after.
 fn on<F: PteFormat>(test: fn(&World<F>)) {
     for contpte in [0, 1] {
@@ -153,4 +198,5 @@ tests! {
     all_entries_in_order
     a_folio_is_one_run
     shared_tables_are_shown_with_what_is_in_them
+    slots_are_shown_as_parked_or_stored
 }

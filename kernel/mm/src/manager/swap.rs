@@ -268,6 +268,16 @@ impl<M: Machine> Mm<M> {
         Some(head)
     }
 
+    /// The frame of the page in a slot that an entry of the caller names, unless it is stored.
+    pub(crate) fn parked(&self, slot: Pfn) -> Option<Pfn> {
+        let _lots = self.swap.resident.lock();
+        let unit = self.unit(&self.frames().folio(slot), slot);
+        match self.place(unit) {
+            Place::Here(at) | Place::Storing(at, _) => Some(at + (slot - unit.first)),
+            Place::Stored(_) | Place::Loading(_) | Place::Empty => None,
+        }
+    }
+
     /// The frame of the page in a slot that an entry of the caller names, and how many of the `n`
     /// slots from there on lie side by side in its folio; with references of `owner` for them: it
     /// is about to write the entries. `None`: the page is not in memory.

@@ -2,13 +2,14 @@
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::space::AddressSpace;
 use crate::table::Node;
 use alloc::vec::Vec;
 
 /// An entry of a page table; or leaves beside each other that map frames beside each other of one
-/// folio, with the same attributes.
+/// folio, with the same attributes; or swap entries of slots beside each other of one block, whose
+/// pages are all stored, or in frames beside each other of one folio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryRun {
     /// Where what the first one translates begins.
@@ -17,7 +18,7 @@ pub struct EntryRun {
     pub level: Level,
     /// Number of entries.
     pub entries: u64,
-    /// The table or the first frame that they lead to.
+    /// The table, the first frame or the first slot that they lead to.
     pub pfn: Pfn,
     /// What it is.
     pub to: EntryTo,
@@ -41,6 +42,26 @@ pub enum EntryTo {
         /// The folio's order.
         order: Order,
     },
+    /// Swap slots.
+    Slots {
+        /// The block of slots that they belong to.
+        block: Block,
+        /// Of what is parked, the frame of the first one's page, and its folio; else it is stored.
+        parked: Option<(Pfn, Block)>,
+    },
+}
+
+impl EntryTo {
+    /// The same, so many pages further on.
+    fn skip(self, pages: u64) -> EntryTo {
+        match self {
+            EntryTo::Slots { block, parked } => EntryTo::Slots {
+                block,
+                parked: parked.map(|(pfn, folio)| (pfn + pages, folio)),
+            },
+            EntryTo::Table | EntryTo::Shared(_) | EntryTo::Memory { .. } => self,
+        }
+    }
 }
 
 impl EntryRun {
@@ -52,9 +73,9 @@ impl EntryRun {
     /// Whether this run goes on with that one.
     fn continues(&self, next: &EntryRun) -> bool {
         let pages = self.entries * self.level.order().pages();
-        let memory = matches!(self.to, EntryTo::Memory { .. });
-        let place = (self.end(), self.pfn + pages);
-        memory && self.level == next.level && self.to == next.to && place == (next.va, next.pfn)
+        let table = matches!(self.to, EntryTo::Table | EntryTo::Shared(_));
+        let place = (self.end(), self.pfn + pages, self.to.skip(pages));
+        !table && self.level == next.level && place == (next.va, next.pfn, next.to)
     }
 }
 
@@ -89,7 +110,7 @@ fn position(va: VirtAddr, level: Level) -> u64 {
 fn behind(run: &EntryRun) -> u64 {
     match run.to {
         EntryTo::Table | EntryTo::Shared(_) => position(run.va, run.level) + 1,
-        EntryTo::Memory { .. } => run.end().0,
+        EntryTo::Memory { .. } | EntryTo::Slots { .. } => run.end().0,
     }
 }
 
@@ -138,11 +159,17 @@ fn run<M: Machine>(node: Node<'_, M>, entry: Entry, va: VirtAddr) -> Option<Entr
         Entry::Shared(table) => (table, EntryTo::Shared(frames.get(table).refs())),
         Entry::Leaf { pfn, attrs } => {
             let block = frames.folio(pfn);
-            let to = EntryTo::Memory {
-                attrs,
-                kind: block.kind,
-                head: block.head,
-                order: block.order,
+            let to = match block.kind {
+                Kind::Swap => EntryTo::Slots {
+                    block,
+                    parked: node.mm.parked(pfn).map(|pfn| (pfn, frames.folio(pfn))),
+                },
+                kind => EntryTo::Memory {
+                    attrs,
+                    kind,
+                    head: block.head,
+                    order: block.order,
+                },
             };
             (pfn, to)
         }

@@ -7,6 +7,7 @@ use crate::fs::kinds::records::{RecordFile, Records};
 use crate::fs::open::ops::FileOps;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use mm::addr::{Order, Pfn};
 use mm::arch::{Attrs, Level};
 use mm::frame::Kind;
 use mm::{EntryRun, EntryTo};
@@ -82,17 +83,34 @@ fn line(run: &EntryRun, out: &mut Text) -> Result {
                 _ if attrs.contains(Attrs::MARKER) => b" marker ",
                 _ => b" zero ",
             });
-            out.hex(run.pfn.0, 1);
+            place(run.pfn, head, order, out);
             out.byte(b' ');
-            out.hex(head.0, 1);
-            out.byte(b' ');
-            out.decimal(order.bytes() >> 10);
-            out.bytes(b"kB ");
             out.bytes(&flags(attrs));
+        }
+        EntryTo::Slots { block, parked } => {
+            out.bytes(b" swap ");
+            place(run.pfn, block.head, block.order, out);
+            match parked {
+                Some((pfn, folio)) => {
+                    out.bytes(b" parked ");
+                    place(pfn, folio.head, folio.order, out);
+                }
+                None => out.bytes(b" stored"),
+            }
         }
     }
     out.byte(b'\n');
     Ok(())
+}
+
+/// A frame or slot, the first one of its block, and the block's size.
+fn place(pfn: Pfn, head: Pfn, order: Order, out: &mut Text) {
+    out.hex(pfn.0, 1);
+    out.byte(b' ');
+    out.hex(head.0, 1);
+    out.byte(b' ');
+    out.decimal(order.bytes() >> 10);
+    out.bytes(b"kB");
 }
 
 /// A letter for each attribute that is set.

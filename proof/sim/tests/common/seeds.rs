@@ -1,13 +1,16 @@
 //! Seeds of the random tests. Each test has a fixed one. `SEED=N` adds N, and `SEED_SECONDS=S` new
 //! ones until so many seconds have passed.
 
+#[cfg(not(shuttle))]
 use proptest::strategy::Strategy;
+#[cfg(not(shuttle))]
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 /// Cases of one test, of which a failed one is made shorter by so many tries at most.
+#[cfg(not(shuttle))]
 const SHRINK: u32 = 400;
 
 /// Runs a test once for each seed; a failure says how to repeat it.
@@ -58,6 +61,7 @@ fn new() -> impl Iterator<Item = u64> {
 }
 
 /// Runs a test on random cases of one seed.
+#[cfg(not(shuttle))]
 pub fn run<S: Strategy>(cases: u32, seed: u64, strategy: &S, test: impl Fn(S::Value)) {
     let config = proptest::test_runner::Config {
         cases,

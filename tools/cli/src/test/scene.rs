@@ -192,6 +192,10 @@ fn questions(port: u16) -> Result<()> {
         );
         ensure!(text.contains("\"error\":null"), "{line}: {text}");
     }
+    // The first process still maps what the second has not written: that is parked, and the rest,
+    // which is the second's alone, stored.
+    let out = step("child out 0-3")?.1;
+    ensure!(out.contains("swap slots: 3 parked, 1 stored"), "{out}");
     ensure!(step("write 100")?.1.contains("page 100: signal 11"));
     ensure!(step("jump")?.1.contains("no step jump"));
     ensure!(step("write 0\nexit")?.0.contains("500"));

@@ -9,6 +9,7 @@
 //! | `map A-B` | private memory for these pages |
 //! | `write A-B`, `read A-B` | one byte of each page |
 //! | `free A-B` | MADV_DONTNEED |
+//! | `out A-B` | MADV_PAGEOUT: to swap slots, where the machine has some |
 //! | `unmap A-B` | munmap |
 //! | `protect A-B`, `allow A-B` | mprotect: read-only, writable |
 //! | `move A-B C` | mremap to page C |

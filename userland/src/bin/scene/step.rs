@@ -44,12 +44,11 @@ pub enum Step {
     Map(Pages),
     Write(Pages),
     Read(Pages),
-    Free(Pages),
     Unmap(Pages),
     Protect(Pages),
     Allow(Pages),
     Move(Pages, usize),
-    Collapse(Pages),
+    Advise(Pages, i32),
 }
 
 impl Step {
@@ -64,12 +63,13 @@ impl Step {
             ["map", some] => Step::Map(pages(some)?),
             ["write", some] => Step::Write(pages(some)?),
             ["read", some] => Step::Read(pages(some)?),
-            ["free", some] => Step::Free(pages(some)?),
+            ["free", some] => Step::Advise(pages(some)?, libc::MADV_DONTNEED),
+            ["out", some] => Step::Advise(pages(some)?, libc::MADV_PAGEOUT),
             ["unmap", some] => Step::Unmap(pages(some)?),
             ["protect", some] => Step::Protect(pages(some)?),
             ["allow", some] => Step::Allow(pages(some)?),
             ["move", some, to] => Step::Move(pages(some)?, pages(to)?.first),
-            ["collapse", some] => Step::Collapse(pages(some)?),
+            ["collapse", some] => Step::Advise(pages(some)?, mem::MADV_COLLAPSE),
             _ => return Err(format!("no step {}", words.join(" "))),
         })
     }
@@ -92,7 +92,6 @@ impl Step {
                 .map_err(said),
             Step::Write(pages) => probe(pages, |at| fault::write(at, 1)),
             Step::Read(pages) => probe(pages, |at| fault::read(at).map(drop)),
-            Step::Free(p) => mem::madvise(p.at(), p.len(), libc::MADV_DONTNEED).map_err(said),
             Step::Unmap(pages) => mem::munmap(pages.at(), pages.len()).map_err(said),
             Step::Protect(p) => mem::mprotect(p.at(), p.len(), libc::PROT_READ).map_err(said),
             Step::Allow(pages) => mem::mprotect(pages.at(), pages.len(), RW).map_err(said),
@@ -102,7 +101,7 @@ impl Step {
                     .map(drop)
                     .map_err(said)
             }
-            Step::Collapse(p) => mem::madvise(p.at(), p.len(), mem::MADV_COLLAPSE).map_err(said),
+            Step::Advise(p, advice) => mem::madvise(p.at(), p.len(), advice).map_err(said),
         }
     }
 }

@@ -54,7 +54,7 @@ impl<M: Machine> Mm<M> {
                 stored < want
             });
             let mut nearest: Option<u64> = None;
-            self.for_each_space(&mut |space| {
+            self.for_each_living(&mut |space| {
                 if stored < want {
                     let (pages, distance) = space.age(from, most, which);
                     parked += pages;

@@ -114,6 +114,9 @@ fn allocate(object: &Object, from: u64, end: u64) -> Result {
     let mut at = from;
     while at < end {
         let piece = (most - at % most).min(end - at);
+        if huge.is_none() {
+            room::check_files(piece.div_ceil(PAGE_SIZE))?;
+        }
         object.reserve(at, piece).map_err(|_| Errno::ENOSPC)?;
         at += piece;
         if at < end && sched::breathe() {

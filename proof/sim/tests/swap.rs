@@ -6,7 +6,7 @@ mod common;
 use arch_sim::{Options, Process, Sim, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE};
-use mm::arch::PteFormat;
+use mm::arch::{PteFormat, Tlb};
 use mm::fault::Resolution;
 use mm::object::Object;
 use mm::switch::{ForkBy, SwapIn, Switch};
@@ -284,6 +284,25 @@ fn what_is_sparse_comes_by_the_page<F: PteFormat>(w: &World<F>) {
     assert_eq!((copied(w), slots()), (before, 0));
 }
 
+/// So is a unit of which few pages were used before it is stored again.
+fn what_was_sparse_comes_by_the_page<F: PteFormat>(w: &World<F>) {
+    let p = written(w, &[4]);
+    let stored = || w.mm.stored().original / PAGE_SIZE;
+    park(&p, 0, PAGES);
+    for (used, back) in [(5..6, 16), (7..8, 1), (16..16 + 12, 16), (17..18, 16)] {
+        w.mm.switches().set(Switch::SwapIn, SwapIn::Page as u32);
+        reads(w, &p, used.start..used.start + 1);
+        assert_eq!(stored(), PAGES - back, "{used:?}");
+        reads(w, &p, used);
+        w.mm.switches().set(Switch::SwapIn, SwapIn::Adaptive as u32);
+        park(&p, 0, PAGES);
+        w.mm.store_pages(PAGES);
+        assert_eq!((swapped(&p), stored()), (PAGES, PAGES));
+        w.check(&[&p], &[]);
+    }
+    reads(w, &p, 0..PAGES);
+}
+
 /// It stays where it is, and is not tried again until it was used.
 fn what_does_not_compress_stays<F: PteFormat>(w: &World<F>) {
     const NOISY: u64 = 4;
@@ -523,6 +542,29 @@ on_both! {
     what_does_not_compress_stays
     what_is_cold_is_reclaimed
     what_is_sparse_comes_by_the_page
+    what_was_sparse_comes_by_the_page
+}
+
+/// Of a folio that is used those pages go that are not, where each has an accessed bit.
+fn what_is_used_stays_without_its_folio<F: PteFormat>() {
+    let w = World::<F>::new(Options {
+        prefetch: 0,
+        ..Options::default()
+    });
+    let p = written(&w, &[2]);
+    p.advise(AT, ALL, Advice::Cold).unwrap();
+    w.sim.flush_asid(p.asid());
+    // Three of four are worth a folio.
+    let used = [5, 8, 9, 12, 13, 14];
+    let use_them = || used.iter().for_each(|n| reads(&w, &p, *n..*n + 1));
+    use_them();
+    assert_eq!(w.mm.reclaim_cold(PAGES - 7), PAGES - 7);
+    w.forget_accesses(&p);
+    w.check(&[&p], &[]);
+    assert_eq!((swapped(&p), p.usage().rss.total()), (PAGES - 7, 7));
+    use_them();
+    reads(&w, &p, 0..PAGES);
+    w.check(&[&p], &[]);
 }
 
 /// A folio of several units comes back whole, or, when there is no memory for that, in parts: in
@@ -663,5 +705,6 @@ mod own {
         an_object_is_read_without_memory
         slots_may_run_out
         what_cannot_be_whole_comes_in_parts
+        what_is_used_stays_without_its_folio
     }
 }

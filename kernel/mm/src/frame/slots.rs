@@ -18,6 +18,16 @@ use crate::sync::{AtomicU64, Ordering};
 /// The largest part of a block of slots that is stored, or brought back, by itself.
 pub(crate) const UNIT: Order = Order(4);
 
+/// Whether so few pages of a folio of at most a unit are used, a bit for each, that it costs less
+/// to store and to load them one by one: fewer than three quarters. A page that goes and comes back
+/// by itself takes some 4/3 of the instructions of one among 16 (docs/pressure.md).
+pub(crate) fn is_sparse(used: u32, order: Order) -> bool {
+    u64::from(used.count_ones()) * 4 < order.pages() * 3
+}
+
+/// What the first slot of a unit that is in pages has for those that were used.
+pub(crate) const IN_PAGES: u32 = !0;
+
 /// Which pages get slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {

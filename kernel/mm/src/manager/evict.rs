@@ -16,7 +16,7 @@ use super::swap::{Lots, Resident, Unit};
 use super::{Mm, OutOfMemory};
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, Vpn};
 use crate::arch::{Machine, PhysMem};
-use crate::frame::slots::{Kept, Place, TIMES, UNIT};
+use crate::frame::slots::{IN_PAGES, Kept, Place, TIMES, UNIT};
 use crate::frame::table::SwapSlot;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
@@ -79,6 +79,11 @@ impl<M: Machine> Mm<M> {
                 self.cut(&folio, &slots, first, largest, &mut lots);
             }
             let unit = self.unit(&slots, slot);
+            if self.switches.swap_in() == SwapIn::Adaptive && self.was_sparse(unit) {
+                let folio = self.frames().folio(pfn);
+                self.cut(&folio, &slots, unit.first, Order(0), &mut lots);
+            }
+            let unit = self.unit(&slots, slot);
             lots.times = (lots.times + 1) % TIMES;
             let place = Place::Storing(pfn, lots.times);
             self.set_place(unit, place);
@@ -121,7 +126,7 @@ impl<M: Machine> Mm<M> {
         self.count_folios(order, Stat::Split, 1);
         frames.split(head, order, to);
         if to == Order(0) {
-            self.set_in_pages(first, order, true);
+            self.set_used(first, order, IN_PAGES);
         }
         for unit in self.units_at(*slots, first, order.pages()) {
             let pfn = head + (unit.first - first);
@@ -356,6 +361,9 @@ impl<M: Machine> Mm<M> {
                 let mut more = 0;
                 for part in self.units_in(&load.slots, &load.to) {
                     self.set_place(part, Place::Here(head + (part.first - unit.first)));
+                    if part.order != Order(0) {
+                        self.slot(part.first).set_used(0);
+                    }
                     lots.set(part.first, true);
                     more += 1;
                 }
@@ -365,7 +373,7 @@ impl<M: Machine> Mm<M> {
                 });
             }
             Frames::Pages(unit, frames) => {
-                self.slot(unit.first).set_in_pages(true);
+                self.set_used(unit.first, unit.order, IN_PAGES);
                 for (part, page) in self.units_in(&load.slots, &load.to).zip(frames) {
                     self.begin_in_slots(page, part);
                     self.set_place(part, Place::Here(page));

@@ -12,11 +12,12 @@
 //! thereby what is in them.
 
 use super::Mm;
+use super::spaces::SpaceKey;
 use super::store::{Figures, Store};
 use crate::addr::{Order, Pfn, PfnRange, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::meta::Slot;
-use crate::frame::slots::{Place, Slots, UNIT};
+use crate::frame::slots::{IN_PAGES, Place, Slots, UNIT, is_sparse};
 use crate::frame::{Block, FrameTable, Kind};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part};
@@ -29,8 +30,8 @@ pub(super) struct Swap {
     free: Slots,
     pub resident: Lock<Resident, { rank::SLOTS }>,
     pub store: Store,
-    /// The address where aging goes on, in each space.
-    aged_to: AtomicU64,
+    /// Where aging goes on: the space by its number, and the address.
+    hand: [AtomicU64; 2],
     /// While swap is turned off, how many slots may be used again if that is given up; else 0.
     leaving: AtomicU64,
 }
@@ -110,7 +111,7 @@ impl Swap {
             free: Slots::new(table),
             resident: Lock::new(resident),
             store: Store::new(if slots.is_empty() { 0 } else { cpus }),
-            aged_to: AtomicU64::new(0),
+            hand: Default::default(),
             leaving: AtomicU64::new(0),
         }
     }
@@ -121,14 +122,16 @@ impl<M: Machine> Mm<M> {
     pub fn slots(&self) -> &Slots {
         &self.swap.free
     }
-    /// The address where aging goes on. One for all spaces: what several of them have is parked in
-    /// all of them, and is alone then, sooner than by one for each.
-    pub(crate) fn aged_to(&self) -> VirtAddr {
-        VirtAddr(self.swap.aged_to.load(Ordering::Relaxed))
+    /// Where aging goes on: the space, which may have gone, and the address.
+    pub(crate) fn hand(&self) -> (SpaceKey, VirtAddr) {
+        let [space, at] = &self.swap.hand;
+        let space = SpaceKey::from_number(space.load(Ordering::Relaxed));
+        (space, VirtAddr(at.load(Ordering::Relaxed)))
     }
     /// Moves it.
-    pub(crate) fn set_aged_to(&self, to: VirtAddr) {
-        self.swap.aged_to.store(to.0, Ordering::Relaxed);
+    pub(crate) fn set_hand(&self, space: SpaceKey, at: VirtAddr) {
+        self.swap.hand[0].store(space.number(), Ordering::Relaxed);
+        self.swap.hand[1].store(at.0, Ordering::Relaxed);
     }
     /// The figures of the store.
     pub fn stored(&self) -> Figures {
@@ -175,7 +178,7 @@ impl<M: Machine> Mm<M> {
     pub(super) fn unit(&self, slots: &Block, slot: Pfn) -> Unit {
         let order = slots.order.min(UNIT);
         let first = slots.head + (slot - slots.head) / order.pages() * order.pages();
-        match order != Order(0) && self.slot(first).is_in_pages() {
+        match order != Order(0) && self.slot(first).used() == IN_PAGES {
             true => Unit {
                 first: slot,
                 order: Order(0),
@@ -183,11 +186,16 @@ impl<M: Machine> Mm<M> {
             false => Unit { first, order },
         }
     }
-    /// Notes of 2^order slots from the first of a unit on whether they are in pages.
-    pub(super) fn set_in_pages(&self, first: Pfn, order: Order, on: bool) {
+    /// Notes of the units of 2^order slots from the first of one on which pages were used.
+    pub(super) fn set_used(&self, first: Pfn, order: Order, used: u32) {
         for n in (0..order.pages()).step_by(UNIT.pages() as usize) {
-            self.slot(first + n).set_in_pages(on);
+            self.slot(first + n).set_used(used);
         }
+    }
+    /// Whether some pages of a unit were used since it was parked or came back, and too few.
+    pub(super) fn was_sparse(&self, unit: Unit) -> bool {
+        let used = self.slot(unit.first).used();
+        used != 0 && is_sparse(used, unit.order)
     }
     /// All units of a block, in order.
     pub(crate) fn units(&self, slots: Block) -> impl Iterator<Item = Unit> {
@@ -275,6 +283,11 @@ impl<M: Machine> Mm<M> {
         let pfn = at + (slot - unit.first);
         let folio = frames.folio(pfn);
         let n = n.min(folio.pages_from(pfn) as u64);
+        if unit.order != Order(0) {
+            let (noted, first) = (self.slot(unit.first), slot - unit.first);
+            let pages = n.min(unit.order.pages() - first);
+            noted.set_used(noted.used() | ((1 << pages) - 1) << first);
+        }
         let part = Part::ptes((pfn - folio.head) as u32, n as u32);
         self.with_account(folio.head, folio.order, |account, book, meter| {
             account.map(book, owner, part, meter)
@@ -371,7 +384,7 @@ impl<M: Machine> Mm<M> {
                 Place::Loading(_) => unreachable!("who loads {slots:?} has a reference"),
             }
         }
-        self.set_in_pages(head, order, false);
+        self.set_used(head, order, 0);
         let last = self.sub_plain(head, order);
         debug_assert!(last, "slots {slots:?} are named while they are freed");
         self.swap.free.give(frames, head, order);

@@ -11,6 +11,7 @@
 //!   whether it was written (soft-dirty).
 //! - No TLB has them: they go without a flush.
 
+use super::contpte::folded;
 use super::edit::{Edit, Entries};
 use super::marker::{SWAPPED, is_swapped};
 use super::node::{AtLevel, Node, PteTable};
@@ -19,12 +20,13 @@ use super::walk::some_leaf_tables;
 use super::{Budget, Change, Leaf, Zap, note};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
-use crate::frame::slots::{UNIT, Which};
+use crate::frame::slots::{UNIT, Which, is_sparse};
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::OutOfMemory;
 use crate::own::{Meter, Part};
 use crate::stat::Event;
+use crate::switch::SwapIn;
 use crate::thp::PMD_ORDER;
 use core::ops::Range;
 
@@ -146,6 +148,12 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     fn was_used(self, index: usize) -> bool {
         self.modify(index, |attrs| attrs - Attrs::ACCESSED)
     }
+    /// Which pages of a run were, by a bit for each; the last one is also for all that follow.
+    fn used_of(self, run: &Run) -> u32 {
+        (0..run.n).fold(0, |used, i| {
+            used | u32::from(self.was_used(run.index + i)) << i.min(31)
+        })
+    }
     /// Whether one of these was; all are asked.
     fn were_used(self, indices: Range<usize>) -> bool {
         indices.fold(false, |used, index| self.was_used(index) | used)
@@ -156,69 +164,103 @@ impl<M: Machine> Entries<'_, '_, M> {
     /// [`Edit::park_some`] of the pages in `part`.
     fn park(&mut self, part: VirtRange, which: Which, parked: &mut Parked) {
         self.unfold_ends(part);
-        let (table, mm, owner) = (self.table, self.table.mm, self.gather.owner());
-        let used = |run: &Run| table.were_used(run.index..run.index + run.n);
+        let (table, mut sparse) = (self.table, false);
         for (va, run) in table.runs(part) {
-            let folio = Block {
-                head: run.head,
-                kind: run.kind,
-                order: mm.frames().get(run.head).order(),
-            };
+            let folio = table.mm.frames().folio(run.head);
             let is_private = self.parks(&folio, &run);
             if !is_private && !self.unmaps(&folio, &run) {
                 continue;
             }
             parked.scanned += run.n as u64;
-            if which == Which::Cold && used(&run) {
-                if is_private {
-                    self.cut_if_sparse(&folio, &run);
+            let used = match which {
+                Which::Cold => table.used_of(&run),
+                Which::All => 0,
+            };
+            if used != 0 {
+                if is_private && self.is_cut(&folio) && is_sparse(used, folio.order) {
+                    self.park_beside(va, &run, used, parked);
+                    sparse = true;
                 }
-                continue;
-            }
-            if !is_private {
+            } else if is_private {
+                self.park_run(va, &run, parked);
+            } else {
                 table.clear_run(run.index, run.n);
                 table.lost(run.n as u32);
                 self.gather.removed(va, run.removed());
                 parked.unmapped += run.n as u64;
-                continue;
             }
-            let first = run.pfn - run.head;
-            let part = Part::ptes(first as u32, run.n as u32);
-            // Before the entries, which name them.
-            let Some(slots) = mm.name_slots(&folio, part, owner) else {
-                parked.unplaced = Some(va);
-                continue;
-            };
-            let attrs = SWAPPED | run.attrs & KEPT;
-            note::note_swapped(table);
-            table.write_run(run.index, run.n, slots + first, attrs);
-            mm.count(Event::EntryWrites, run.n as u64);
-            // Afterwards: until the flush CPUs may write to the pages.
-            self.gather.removed(va, run.removed());
-            parked.pages += run.n as u64;
+        }
+        if sparse {
+            // Only what is left has references then.
+            self.gather.flush();
+            for (_, run) in table.runs(part) {
+                self.cut_if_sparse(&run);
+            }
         }
     }
 
-    /// Makes single pages of a folio that came back, and of which at most a quarter was used since:
-    /// the rest goes to the store again, and comes back by the page.
-    fn cut_if_sparse(&self, folio: &Block, run: &Run) {
+    /// Parks the pages of a run.
+    fn park_run(&mut self, va: VirtAddr, run: &Run, parked: &mut Parked) {
+        let (table, mm, owner) = (self.table, self.table.mm, self.gather.owner());
+        let first = run.pfn - run.head;
+        let part = Part::ptes(first as u32, run.n as u32);
+        // Before the entries, which name them.
+        let Some(slots) = mm.name_slots(&mm.frames().folio(run.head), part, owner) else {
+            parked.unplaced = Some(va);
+            return;
+        };
+        let attrs = SWAPPED | run.attrs & KEPT;
+        note::note_swapped(table);
+        table.write_run(run.index, run.n, slots + first, attrs);
+        mm.count(Event::EntryWrites, run.n as u64);
+        // Afterwards: until the flush CPUs may write to the pages.
+        self.gather.removed(va, run.removed());
+        parked.pages += run.n as u64;
+    }
+    /// Parks those pages of a run of at most a unit that were not used. In a folded block nobody
+    /// knows which were.
+    fn park_beside(&mut self, va: VirtAddr, run: &Run, used: u32, parked: &mut Parked) {
+        if folded::<M>(run.attrs) {
+            return;
+        }
+        for i in (0..run.n).filter(|i| used >> i & 1 == 0) {
+            let page = Run {
+                index: run.index + i,
+                n: 1,
+                pfn: run.pfn + i as u64,
+                ..*run
+            };
+            self.park_run(va + i as u64 * PAGE_SIZE, &page, parked);
+        }
+    }
+
+    /// Whether a folio becomes single pages of which too little is used.
+    fn is_cut(&self, folio: &Block) -> bool {
+        let mm = self.table.mm;
+        folio.order <= UNIT && mm.switches().swap_in() != SwapIn::Whole
+    }
+    /// Makes single pages of the folio of a run if too little of it is mapped, and it is in slots:
+    /// the rest goes to the store, and comes back by the page.
+    fn cut_if_sparse(&self, run: &Run) {
+        let (table, folio) = (self.table, self.table.mm.frames().folio(run.head));
         let before = (run.pfn - folio.head) as usize;
-        if folio.order == Order(0) || folio.order > UNIT || run.index < before {
+        if folio.order == Order(0) || !self.parks(&folio, run) || run.index < before {
             return;
         }
         let first = run.index - before;
-        let pages = folio.order.pages() as usize;
-        let mapped = (first..TABLE_ENTRIES.min(first + pages))
-            .filter(|index| {
-                let entry = self.table.present(*index);
-                entry.is_some_and(|entry| entry.pfn == folio.head + (*index - first) as u64)
-            })
-            .fold(0u32, |mapped, index| mapped | 1 << (index - first));
-        if mapped.count_ones() as usize <= pages / 4 {
-            let owner = self.gather.owner();
-            let slot = self.table.mm.cut_sparse(folio, mapped, owner);
-            slot.into_iter()
-                .for_each(|slot| self.cut_slots(first, slot));
+        let of_folio = |page: u64| {
+            let entry = Some(first + page as usize).filter(|index| *index < TABLE_ENTRIES);
+            let entry = entry.and_then(|index| table.present(index));
+            entry.is_some_and(|entry| entry.pfn == folio.head + page)
+        };
+        if self.is_cut(&folio) {
+            let pages = (0..folio.order.pages()).filter(|page| of_folio(*page));
+            let mapped = pages.fold(0, |mapped, page| mapped | 1 << page);
+            if is_sparse(mapped, folio.order)
+                && let Some(slot) = table.mm.cut_sparse(&folio, mapped, self.gather.owner())
+            {
+                self.cut_slots(first, slot);
+            }
         }
     }
 
@@ -290,9 +332,13 @@ impl<M: Machine> Change<'_, '_, '_, M> {
         let (mut entries, mut pages, mut found) = (self.entries(), 0, false);
         let mut meter = Meter::default();
         let (table, owner) = (entries.table, entries.gather.owner());
-        let range = match mm.comes_whole(0) || table.is_beside_mapped(Level::Pte.index(leaf.va)) {
-            true => whole,
-            false => VirtRange::new(leaf.va, leaf.va + PAGE_SIZE),
+        let index = Level::Pte.index(leaf.va);
+        let page = VirtRange::new(leaf.va, leaf.va + PAGE_SIZE);
+        let (range, others) = match mm.comes_whole(0) {
+            true => (whole, attrs),
+            // Whether the others are used is not known.
+            false if table.is_beside_mapped(index) => (whole, attrs - Attrs::ACCESSED),
+            false => (page, attrs),
         };
         for (va, run) in table.runs(range) {
             if run.head != slots.head {
@@ -306,7 +352,7 @@ impl<M: Machine> Change<'_, '_, '_, M> {
                 };
                 let (index, va) = (run.index + i as usize, va + i * PAGE_SIZE);
                 table.clear_run(index, more as usize);
-                table.install(va, more as usize, pfn, attrs | run.attrs & KEPT);
+                table.install(va, more as usize, pfn, others | run.attrs & KEPT);
                 mm.unname_slots(run.pfn + i, more, owner, &mut meter);
                 mm.count(Event::EntryWrites, 2 * more);
                 found |= (va..va + more * PAGE_SIZE).contains(&leaf.va);
@@ -315,10 +361,13 @@ impl<M: Machine> Change<'_, '_, '_, M> {
             }
         }
         mm.metered(meter);
+        if found {
+            table.modify(index, |attrs| attrs | Attrs::ACCESSED);
+        }
         if slots.order != Order(0) && pages != 0 {
             entries.fold_range(range);
             if pages != slots.order.pages() {
-                entries.cut_slots(Level::Pte.index(leaf.va), leaf.pfn);
+                entries.cut_slots(index, leaf.pfn);
             }
         }
         (pages, found)

@@ -10,6 +10,7 @@ use crate::stat::Event;
 use crate::table::{Budget, Parked, Zap};
 use crate::thp::Stat;
 use crate::vma::{Backing, Slot};
+use core::cmp::Ordering::{Equal, Greater, Less};
 
 /// How often all spaces are looked at for pages that are not used: those that were become cold by
 /// the first look, and are parked by the second.
@@ -43,7 +44,7 @@ impl<M: Machine> Mm<M> {
                 true => (Which::Cold, want),
                 false => (Which::All, want << (look - LOOKS)),
             };
-            let (from, mut parked) = (self.aged_to(), 0);
+            let mut parked = 0;
             // First: what is not even mapped.
             self.for_each_object(&mut |object, rest| {
                 let shelved = object.shelve_step(rest, which, want);
@@ -53,18 +54,10 @@ impl<M: Machine> Mm<M> {
                 }
                 stored < want
             });
-            let mut nearest: Option<u64> = None;
-            self.for_each_living(&mut |space| {
-                if stored < want {
-                    let (pages, distance) = space.age(from, most, which);
-                    parked += pages;
-                    nearest = nearest.into_iter().chain(distance).min();
-                    stored += self.store_pages(want - stored);
-                }
-            });
-            if let Some(distance) = nearest {
-                self.set_aged_to(VirtAddr((from.0 + distance) % M::Pte::USER_END.0));
-            }
+            parked += match which {
+                Which::Cold => self.age_from_hand(want, &mut stored),
+                Which::All => self.empty_from_hand(most, want, &mut stored),
+            };
             let is_enough = stored >= want || look + 1 >= LOOKS && stored > 0;
             let is_all = which == Which::All && parked == 0;
             if is_enough || is_all || self.machine().breathe() {
@@ -74,37 +67,79 @@ impl<M: Machine> Mm<M> {
         self.count(Event::Reclaimed, stored);
         stored
     }
+
+    /// Parks what is cold, from the hand on through all spaces, one after the other, until `want`
+    /// pages are stored: between two looks at a page all others are looked at once. Returns how
+    /// many were parked.
+    fn age_from_hand(&self, want: u64, stored: &mut u64) -> u64 {
+        let ((first, from), end) = (self.hand(), M::Pte::USER_END);
+        let mut parked = 0;
+        for again in [false, true] {
+            self.for_each_living(&mut |space| {
+                let mut rest = match (space.key().cmp(&first), again) {
+                    (Equal, false) => VirtRange::new(from, end),
+                    (Equal, true) => VirtRange::new(VirtAddr(0), from),
+                    (Greater, false) | (Less, true) => VirtRange::new(VirtAddr(0), end),
+                    (Greater, true) | (Less, false) => return,
+                };
+                while *stored < want && !rest.is_empty() {
+                    let (pages, reached) = space.age(rest, want - *stored, Which::Cold);
+                    parked += pages;
+                    *stored += self.store_pages(want - *stored);
+                    rest.start = reached.unwrap_or(rest.end);
+                    self.set_hand(space.key(), rest.start);
+                }
+            });
+        }
+        parked
+    }
+
+    /// Parks what is used, too, up to `most` pages of each space from the same address on: what
+    /// several of them have is parked in all of them, and is alone then. Else as
+    /// [`Self::age_from_hand`].
+    fn empty_from_hand(&self, most: u64, want: u64, stored: &mut u64) -> u64 {
+        let ((first, from), mut parked) = (self.hand(), 0);
+        let rest = VirtRange::new(from, M::Pte::USER_END);
+        for part in [rest, VirtRange::new(VirtAddr(0), from)] {
+            let mut nearest: Option<VirtAddr> = None;
+            self.for_each_living(&mut |space| {
+                if *stored < want {
+                    let (pages, reached) = space.age(part, most, Which::All);
+                    parked += pages;
+                    nearest = nearest.into_iter().chain(reached).min();
+                    *stored += self.store_pages(want - *stored);
+                }
+            });
+            if let Some(nearest) = nearest {
+                self.set_hand(first, nearest);
+            }
+        }
+        parked
+    }
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Parks private pages, and unmaps those of objects, from an address on, and behind the last
-    /// one from the first, until `want` are or all were looked at. Returns how many, and in how
-    /// many bytes of the space it found enough. In steps: the caller holds no lock.
-    fn age(&self, from: VirtAddr, want: u64, which: Which) -> (u64, Option<u64>) {
-        let end = M::Pte::USER_END;
+    /// Parks private pages in `part`, and unmaps those of objects, until `want` are or all were
+    /// looked at. Returns how many, and where it found enough. In steps: the caller holds no lock.
+    fn age(&self, part: VirtRange, want: u64, which: Which) -> (u64, Option<VirtAddr>) {
         let (mut parked, mut reached) = (Parked::default(), None);
-        for (part, before) in [
-            (VirtRange::new(from, end), 0),
-            (VirtRange::new(VirtAddr(0), from), end - from),
-        ] {
-            // Only an early end of the thread, or no memory for a table, stops it.
-            let _ = self.area_by_area(part, |inner, slot, area, budget| {
-                let vma = inner.vmas.get(slot);
-                // A monitor of shared memory has its marks in the entries.
-                let stays = vma.flags.is_locked()
-                    || vma.flags.is_hugetlb()
-                    || vma.shared() && vma.flags.has_monitor();
-                let has_none = !vma.has_anon && !matches!(vma.backing, Backing::Object { .. });
-                if stays || has_none || parked.all() >= want {
-                    return Ok(None);
-                }
-                let rest = inner.park(slot, area, budget, which, &mut parked)?;
-                if parked.all() >= want {
-                    reached = Some(before + (rest.unwrap_or(area.end) - part.start));
-                }
-                Ok(rest)
-            });
-        }
+        // Only an early end of the thread, or no memory for a table, stops it.
+        let _ = self.area_by_area(part, |inner, slot, area, budget| {
+            let vma = inner.vmas.get(slot);
+            // A monitor of shared memory has its marks in the entries.
+            let stays = vma.flags.is_locked()
+                || vma.flags.is_hugetlb()
+                || vma.shared() && vma.flags.has_monitor();
+            let has_none = !vma.has_anon && !matches!(vma.backing, Backing::Object { .. });
+            if stays || has_none || parked.all() >= want {
+                return Ok(None);
+            }
+            let rest = inner.park(slot, area, budget, which, &mut parked)?;
+            if parked.all() >= want {
+                reached = Some(rest.unwrap_or(area.end));
+            }
+            Ok(rest)
+        });
         // Else what is hot enough to stay in a TLB would look cold next time.
         if which == Which::Cold {
             self.mm.flush_space(&self.id);

@@ -198,13 +198,14 @@ impl Slot<'_> {
     pub(crate) fn set_word(self, word: u64) {
         self.0.place.store(word, Ordering::Relaxed);
     }
-    /// Whether its unit is in pages, of the unit's first slot.
-    pub(crate) fn is_in_pages(self) -> bool {
-        self.0.count.load(Ordering::Relaxed) != 0
+    /// The pages of its unit that were mapped again since it was parked or brought back, by a bit
+    /// for each, of the unit's first slot; or [`IN_PAGES`].
+    pub(crate) fn used(self) -> u32 {
+        self.0.count.load(Ordering::Relaxed)
     }
-    /// Sets that.
-    pub(crate) fn set_in_pages(self, on: bool) {
-        self.0.count.store(on.into(), Ordering::Relaxed);
+    /// Sets them.
+    pub(crate) fn set_used(self, used: u32) {
+        self.0.count.store(used, Ordering::Relaxed);
     }
 }
 

@@ -241,12 +241,14 @@ fn what_is_cold_is_reclaimed<F: PteFormat>(w: &World<F>) {
 
 /// Who ends a space and pauses may wait for memory, so reclaim does not wait for the end.
 fn a_space_ends_beside_reclaim<F: PteFormat>(w: &World<F>) {
-    let ends = written(w, &[]);
-    let p = written(w, &[]);
+    let (ends, p) = (w.process(), written(w, &[]));
+    // More areas than it gives up in a step.
+    (0..PAGES).for_each(|n| map(&ends, page(2 * n), 1, RW));
     let (other, stored) = (w.clone(), Arc::new(AtomicU64::new(0)));
     let found = stored.clone();
     w.sim.in_pauses(Some(Box::new(move || {
-        found.fetch_add(other.mm.reclaim(PAGES), Relaxed);
+        let pages = (0..8).map(|_| other.mm.reclaim(PAGES)).sum();
+        found.fetch_add(pages, Relaxed);
         false
     })));
     drop(ends);

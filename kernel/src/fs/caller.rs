@@ -70,7 +70,7 @@ pub trait Caller {
     fn userfaultfd(flags: u64) -> Result<u64>;
 }
 
-/// Frames for what files hold.
+/// Frames for what files hold, and for what a monitor fills.
 pub trait Frames {
     /// Whether there are some now, after what the caller does has failed so often, before which
     /// there were so many stalls ([`mm::Mm::stalls`]). May sleep.

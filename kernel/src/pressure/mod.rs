@@ -85,6 +85,17 @@ impl Frames for Above {
     }
 }
 
+impl room::Reclaim for Above {
+    #[inline]
+    fn comes(attempt: u32) -> bool {
+        let task = sched::current().filter(|task| mm().slots().total() != 0 && !task.is_kernels());
+        let fails = |task: &Arc<Task>| task.sched.work().contains(Work::HEAP_FAILS);
+        let reclaim = || stall::waiting(|| worker::reclaim(attempt));
+        // No process is killed for a file.
+        task.is_some_and(|task| !fails(&task) && kernel_lock::with(reclaim) == Some(true))
+    }
+}
+
 /// How often room is made for a refill before it is put off.
 const ATTEMPTS: u32 = 4;
 

@@ -136,7 +136,7 @@ fn run() -> ! {
 
 fn round() {
     kstack::shrink();
-    mm().for_each_space(&mut |space| {
+    mm().for_each_living(&mut |space| {
         space.split_deferred();
         space.drop_droppable();
     });

@@ -15,6 +15,7 @@ use mm::thp::controls::ShmemSize;
 use mm::vma::{Prot, VmaFlags};
 use mm::{Advice, Error, RemapFlags};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const PAGES: u64 = 40;
 const ALL: u64 = PAGES * PAGE_SIZE;
@@ -236,6 +237,25 @@ fn what_is_cold_is_reclaimed<F: PteFormat>(w: &World<F>) {
         reads(w, &p, 0..PAGES);
         w.check(&[&p, &used, &child], &[]);
     }
+}
+
+/// Who ends a space and pauses may wait for memory, so reclaim does not wait for the end.
+fn a_space_ends_beside_reclaim<F: PteFormat>(w: &World<F>) {
+    let (ends, p) = (w.process(), written(w, &[]));
+    // More areas than it gives up in a step.
+    (0..PAGES).for_each(|n| map(&ends, page(2 * n), 1, RW));
+    let (other, stored) = (w.clone(), Arc::new(AtomicU64::new(0)));
+    let found = stored.clone();
+    w.sim.in_pauses(Some(Box::new(move || {
+        let pages = (0..8).map(|_| other.mm.reclaim(PAGES)).sum();
+        found.fetch_add(pages, Relaxed);
+        false
+    })));
+    drop(ends);
+    w.sim.in_pauses(None);
+    assert_eq!(stored.load(Relaxed), PAGES, "of the other space");
+    w.forget_accesses(&p);
+    w.check(&[&p], &[]);
 }
 
 /// A folio comes back for one of its pages, and no other is used: from then on each page is stored
@@ -519,6 +539,7 @@ on_both! {
     calls_find_what_is_stored
     what_other_areas_have_parked_stays
     a_child_and_its_parent_park_the_same_folio
+    a_space_ends_beside_reclaim
     verbs_take_swap_entries_for_what_they_are
     what_does_not_compress_stays
     what_is_cold_is_reclaimed

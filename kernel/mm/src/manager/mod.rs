@@ -24,6 +24,7 @@ pub use inspect::FrameInfo;
 pub use loaded::Loaded;
 pub(crate) use long_term::LongTerm;
 pub use overcommit::{MAX_VMAS, Overcommit, Policy};
+pub(crate) use spaces::AnyOne;
 pub use spaces::SpaceKey;
 pub use store::bytes as swap_bytes;
 

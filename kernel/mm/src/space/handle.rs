@@ -2,7 +2,7 @@
 
 use super::{AddressSpace, Error};
 use crate::arch::Machine;
-use crate::manager::{Family, Mm, OutOfMemory, SpaceKey};
+use crate::manager::{AnyOne, Family, Mm, OutOfMemory, SpaceKey};
 use crate::object::Object;
 use alloc::sync::{Arc, Weak};
 use core::ops::Deref;
@@ -37,6 +37,10 @@ impl<M: Machine> Handle<M> {
     pub(crate) fn list(&self) -> Result<(), OutOfMemory> {
         let space: Weak<AddressSpace<M>> = Arc::downgrade(&self.0);
         self.mm.list_space(self.key, space)
+    }
+    /// To one that the list has.
+    fn of(space: Arc<AnyOne>) -> Option<Self> {
+        Some(Handle(space.downcast().expect("all are of this machine")))
     }
     /// Whether both are of one space.
     pub fn is(&self, other: &Self) -> bool {
@@ -91,8 +95,7 @@ impl<M: Machine> Mm<M> {
     fn space(&self, key: SpaceKey) -> Option<Handle<M>> {
         loop {
             if let Some(space) = self.space_of(key)? {
-                let space = space.downcast().expect("all are of this machine");
-                return Some(Handle(space));
+                return Handle::of(space);
             }
             let mut is_settled = || {
                 // It may wait for this CPU.
@@ -109,18 +112,26 @@ impl<M: Machine> Mm<M> {
     /// Calls `f` with each address space in the order of their keys, so also with those that are
     /// made meanwhile. In steps: the caller holds no lock.
     pub fn for_each_space(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
-        self.visit(|key| self.key_after(key), f);
+        self.visit(|key| self.key_after(key), Self::space, f);
     }
 
-    /// Calls `f` with the spaces of the keys that `next` says, each after the one before.
+    /// [`Self::for_each_space`] without those that end: who ends one may wait for the caller.
+    pub fn for_each_living(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
+        let living = |_: &Self, key| Handle::of(self.space_of(key)??);
+        self.visit(|key| self.key_after(key), living, f);
+    }
+
+    /// Calls `f` with the spaces that `find` has for the keys that `next` says, each after the one
+    /// before.
     fn visit(
         &self,
         next: impl Fn(SpaceKey) -> Option<SpaceKey>,
+        find: impl Fn(&Self, SpaceKey) -> Option<Handle<M>>,
         f: &mut dyn FnMut(&AddressSpace<M>),
     ) {
         let mut at = SpaceKey::NONE;
         while let Some(key) = next(at) {
-            if let Some(space) = self.space(key) {
+            if let Some(space) = find(self, key) {
                 f(&space);
             }
             self.machine().breathe();
@@ -143,6 +154,6 @@ impl<M: Machine> AddressSpace<M> {
 impl<M: Machine> Object<M> {
     /// Calls `f` with each address space that may map its pages, as [`Mm::for_each_space`].
     pub fn for_each_mapper(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
-        self.mm().visit(|key| self.mapper_after(key), f);
+        self.mm().visit(|key| self.mapper_after(key), Mm::space, f);
     }
 }

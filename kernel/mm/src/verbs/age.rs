@@ -75,7 +75,7 @@ impl<M: Machine> Mm<M> {
         let ((first, from), end) = (self.hand(), M::Pte::USER_END);
         let mut parked = 0;
         for again in [false, true] {
-            self.for_each_space(&mut |space| {
+            self.for_each_living(&mut |space| {
                 let mut rest = match (space.key().cmp(&first), again) {
                     (Equal, false) => VirtRange::new(from, end),
                     (Equal, true) => VirtRange::new(VirtAddr(0), from),
@@ -102,7 +102,7 @@ impl<M: Machine> Mm<M> {
         let rest = VirtRange::new(from, M::Pte::USER_END);
         for part in [rest, VirtRange::new(VirtAddr(0), from)] {
             let mut nearest: Option<VirtAddr> = None;
-            self.for_each_space(&mut |space| {
+            self.for_each_living(&mut |space| {
                 if *stored < want {
                     let (pages, reached) = space.age(part, most, Which::All);
                     parked += pages;

@@ -104,7 +104,7 @@ impl Directory for RamDir {
     }
 
     fn make(&self, new: New, mode: u32) -> Result<Arc<dyn Inode>> {
-        room::check_files()?;
+        room::check_files(1)?;
         let place = self.quota.place()?;
         let node = |kind, mode| Node::new(self.node.device, kind, mode).with_place(place);
         Ok(match new {

@@ -64,7 +64,7 @@ pub fn link(walked: &Walked, file: &Location) -> Result {
     if node.kind == FileKind::Directory {
         return Err(Errno::EPERM);
     }
-    room::check_files()?;
+    room::check_files(1)?;
     let _tree = TREE.lock();
     if node.attributes().links >= MAX_LINKS {
         return Err(Errno::EMLINK);
@@ -122,7 +122,7 @@ pub fn rename(from: &Walked, to: &Walked, how: Rename) -> Result {
         return Err(Errno::ENOTDIR);
     }
     // A longer name needs memory, and must find it once the old one is gone.
-    room::check_files()?;
+    room::check_files(1)?;
     let covered = |found: &Location| !Arc::ptr_eq(&found.mount, &from.dir.mount);
     if covered(file) || to.found.as_ref().is_some_and(covered) {
         return Err(Errno::EBUSY);

@@ -96,17 +96,19 @@ impl Quota {
             return (limit, limit.saturating_sub(used >> order.0));
         }
         let left = limit.saturating_sub(used).min(room::left_for_files());
-        (limit.min(mm().total_frames()), left)
+        (limit.min(mm().total_frames() + mm().slots().total()), left)
     }
 
-    /// ENOSPC when `more` pages would go over the limit.
+    /// ENOSPC when `more` pages would go over the limit, or memory is too short. May sleep.
     pub fn check(&self, more: u64) -> Result {
+        if self.huge.is_some() {
+            // Huge pages are charged as they are reserved.
+            return Ok(());
+        }
         let (_, left) = self.figures();
-        // Huge pages are charged as they are reserved.
-        if self.huge.is_none() && more > left {
-            Err(Errno::ENOSPC)
-        } else {
-            Ok(())
+        match more > left {
+            true => Err(Errno::ENOSPC),
+            false => room::check_files(more),
         }
     }
 }

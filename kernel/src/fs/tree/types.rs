@@ -66,7 +66,7 @@ fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
             _ => {}
         }
     }
-    room::check_files()?;
+    room::check_files(1)?;
     Ok(ramfs::new(
         name,
         mode & 0o7777,
@@ -96,7 +96,7 @@ fn hugetlbfs(options: &[u8]) -> Result<Arc<FileSystem>> {
     let limit = limit.ok_or(Errno::EINVAL)?;
     let mode = value("mode").map_or(Ok(0o755), |text| u32::from_str_radix(text, 8));
     let mode = mode.map_err(|_| Errno::EINVAL)?;
-    room::check_files()?;
+    room::check_files(1)?;
     Ok(hugefile::file_system(order, mode & 0o7777, limit))
 }
 

@@ -2,10 +2,12 @@
 
 use super::{Features, Monitor};
 use crate::arch::pte::Format;
+use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::AddressSpace;
+use crate::base::machine::{AddressSpace, mm};
 use crate::base::uaccess;
 use crate::base::user_ptr::UserPtr;
+use crate::fs::caller::Frames;
 use crate::process::task;
 use crate::sched;
 use core::sync::atomic::Ordering::Relaxed;
@@ -55,8 +57,21 @@ const ALLOW_HOLES: u64 = 2;
 const PROTECT: u64 = 1;
 const PROTECT_DONTWAKE: u64 = 2;
 
-/// One ioctl. EINVAL: UFFDIO_API was not called, or was already.
+/// One ioctl, again when nothing was done for want of memory and some has come. EINVAL: UFFDIO_API
+/// was not called, or was already.
 pub fn ioctl(monitor: &Monitor, command: u32, argument: u64) -> Result<u64> {
+    let mut attempt = 0;
+    loop {
+        let stalls = mm().stalls();
+        let result = once(monitor, command, argument);
+        if result != Err(Errno::ENOMEM) || !Above::come(stalls, attempt) {
+            return result;
+        }
+        attempt += 1;
+    }
+}
+
+fn once(monitor: &Monitor, command: u32, argument: u64) -> Result<u64> {
     let at = UserPtr::<u64>::from(argument);
     if command != API && !monitor.features().contains(Features::READY) {
         return Err(Errno::EINVAL);

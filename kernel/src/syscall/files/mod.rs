@@ -130,6 +130,7 @@ rows! {
     fallocate => size::fallocate;
     fsync | fdatasync => size::fsync;
     syncfs => size::syncfs;
+    sync_file_range => size::sync_file_range;
     fadvise64 => size::fadvise;
 
     mkdirat => names::mkdirat;

@@ -114,6 +114,9 @@ fn allocate(object: &Object, from: u64, end: u64) -> Result {
     let mut at = from;
     while at < end {
         let piece = (most - at % most).min(end - at);
+        if huge.is_none() {
+            room::check_files(piece.div_ceil(PAGE_SIZE))?;
+        }
         object.reserve(at, piece).map_err(|_| Errno::ENOSPC)?;
         at += piece;
         if at < end && sched::breathe() {
@@ -143,6 +146,21 @@ pub fn fsync(task: &Task, fd: Fd) -> Result<u64> {
 /// syncfs(2): there is no disk.
 pub fn syncfs(task: &Task, fd: Fd) -> Result<u64> {
     usable(task, fd).map(|_| 0)
+}
+
+/// sync_file_range(2): there is no disk. EINVAL for unknown flags and a range that is none, ESPIPE
+/// for what has no contents to keep.
+pub fn sync_file_range(task: &Task, fd: Fd, offset: i64, len: i64, flags: u32) -> Result<u64> {
+    let inode = &usable(task, fd)?.place.inode;
+    let all =
+        c::SYNC_FILE_RANGE_WAIT_BEFORE | c::SYNC_FILE_RANGE_WRITE | c::SYNC_FILE_RANGE_WAIT_AFTER;
+    if flags & !all != 0 || offset < 0 || len < 0 || offset.checked_add(len).is_none() {
+        return Err(Errno::EINVAL);
+    }
+    match inode.node().kind {
+        FileKind::Directory | FileKind::Block | FileKind::Regular => Ok(0),
+        _ => Err(Errno::ESPIPE),
+    }
 }
 
 /// posix_fadvise(2): without effect. ESPIPE for a pipe, EINVAL for unknown advice.

@@ -90,6 +90,21 @@ fn fill(flags: i32, advice: i32) -> Result<u64> {
     Ok(failed)
 }
 
+/// Writes a file as large as memory, and reads it.
+fn fill_file() -> Result<u64> {
+    let pages = figure("/proc/meminfo", "MemTotal").unwrap_or(0) / 4;
+    let fd = file::memfd(0)?;
+    (0..pages).try_for_each(|n| file::write_all(fd, &bytes_of(n, 0)))?;
+    let mut failed = 0;
+    for n in 0..pages {
+        let mut found = vec![0; PAGE];
+        file::pread(fd, &mut found, (n * PAGE as u64) as i64)?;
+        failed += u64::from(found != bytes_of(n, 0));
+    }
+    file::close(fd)?;
+    Ok(failed)
+}
+
 /// Faults of a read of each page.
 fn faults(at: usize) -> Result<u64> {
     let used = || proc::rusage(libc::RUSAGE_SELF);
@@ -220,13 +235,15 @@ pub fn than_memory(_: &[String]) -> Outcome {
     let event = |name| figure("/proc/vmstat", name).unwrap_or(0);
     let killed = event("oom_kill");
     let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    for (what, flags, advice) in [
-        ("single pages", ANON, libc::MADV_NOHUGEPAGE),
-        ("huge pages", ANON, libc::MADV_HUGEPAGE),
-        ("shared memory", shared, libc::MADV_NORMAL),
-    ] {
+    let kinds: [(&str, &dyn Fn() -> Result<u64>); 4] = [
+        ("single pages", &|| fill(ANON, libc::MADV_NOHUGEPAGE)),
+        ("huge pages", &|| fill(ANON, libc::MADV_HUGEPAGE)),
+        ("shared memory", &|| fill(shared, libc::MADV_NORMAL)),
+        ("a file", &fill_file),
+    ];
+    for (what, fills) in kinds {
         let before = event("pswpout");
-        match fill(flags, advice) {
+        match fills() {
             Ok(0) => {}
             Ok(n) => return Err(format!("{what}: {n} pages or processes are wrong")),
             Err(why) => return Err(format!("{what}: {why:?}")),

@@ -182,6 +182,7 @@ pub const CALLS: &[Call] = &[
     (libc::SYS_fadvise64, &[Fd, Off, Len, Small]),
     (libc::SYS_fdatasync, &[Fd]),
     (libc::SYS_syncfs, &[Fd]),
+    (libc::SYS_sync_file_range, &[Fd, Off, Len, Small]),
     (libc::SYS_renameat, &[Dir, Path, Dir, Path]),
     (libc::SYS_getxattr, &[Path, Path, Ptr, Len]),
     (libc::SYS_lgetxattr, &[Path, Path, Ptr, Len]),

@@ -323,15 +323,26 @@ fn fsync_and_fadvise() -> Outcome {
     let sync = |fd: i32| call(libc::SYS_fsync, [fd as usize, 0, 0, 0, 0, 0]);
     let advise =
         |fd: i32, advice: usize| call(libc::SYS_fadvise64, [fd as usize, 0, 0, advice, 0, 0]);
+    let range = |fd: i32, at: usize, len: usize, flags: usize| {
+        call(
+            libc::SYS_sync_file_range,
+            [fd as usize, at, len, flags, 0, 0],
+        )
+    };
     let fd = file::open("f", libc::O_RDWR | libc::O_CREAT, 0o600)?;
     let dir = file::open(".", libc::O_RDONLY, 0)?;
     for fd in [fd, dir] {
         check_eq!(sync(fd)?, 0);
+        check_eq!(range(fd, 0, 0, 7)?, 0);
+        check_err!(range(fd, 0, 0, 8), EINVAL);
+        check_err!(range(fd, usize::MAX, 1, 7), EINVAL);
+        check_err!(range(fd, 1, i64::MAX as usize, 7), EINVAL);
         check_eq!(advise(fd, libc::POSIX_FADV_WILLNEED as usize)?, 0);
         check_err!(advise(fd, 99), EINVAL);
     }
     let (hear, _) = file::pipe(0)?;
     check_err!(advise(hear, 0), ESPIPE);
+    check_err!(range(hear, 0, 1, 7), ESPIPE);
     let null = file::open("/dev/null", libc::O_RDWR, 0)?;
     let maps = file::open("/proc/self/maps", libc::O_RDONLY, 0)?;
     for fd in [hear, null, maps] {

@@ -41,6 +41,13 @@ const STRESSORS: [(&str, u32); 9] = [
 /// It waits for the signal that says that its time is over, even when its operations are done.
 const BY_TIME: &str = "sem";
 
+/// What together wants half as much memory again as [`SMALL`] has, and is swapped.
+const SWAPPED: &str = " --vm 2 --vm-bytes 160m --vm-ops 3000 --mmap 1 --mmap-bytes 40m \
+    --mmap-ops 2 --bigheap 1 --bigheap-growth 1m --bigheap-ops 60 --brk 1 --brk-ops 10000 \
+    --fork 1 --fork-ops 200 --userfaultfd 1 --userfaultfd-bytes 40m --userfaultfd-ops 10000 -t 30";
+/// The memory of a machine for them, and what it may keep compressed.
+const SMALL: (&str, &str) = ("256M", "zram=512M ");
+
 /// More of `test --long`: those that make areas, grow until memory is full, and touch what is not
 /// there.
 const MORE: [&str; 12] = [
@@ -83,6 +90,13 @@ pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, built: &Built, machine:
     job.case(name(&format!("stress_ng_{BY_TIME}")), || {
         check(machine, built, &format!(" --{BY_TIME} 4 -t 2"))
     });
+    if machine.smp > 1 {
+        job.case(name("stress_ng_swapped"), || {
+            let mut small = machine.clone();
+            (small.mem, small.command_line) = (SMALL.0.to_owned(), SMALL.1.to_owned());
+            check(&small, built, SWAPPED)
+        });
+    }
     job.case(name("stress_ng"), || {
         // Each takes four times as long beside the others.
         let all: String = STRESSORS.iter().map(|one| words(one, 4)).collect();
@@ -90,7 +104,8 @@ pub fn run(job: &Job<'_>, name: &dyn Fn(&str) -> String, built: &Built, machine:
     });
 }
 
-/// Four instances of each stressor find nothing wrong; `words`: which, and how long.
+/// Instances of stressors find nothing wrong, and none is killed; `words`: which, and how long.
+/// What the machine's command line has precedes them.
 fn check(machine: &Machine, built: &Built, words: &str) -> Result<Outcome> {
     let mut machine = machine.clone();
     let mut archive = default_archive(&built.programs)?;
@@ -102,11 +117,13 @@ fn check(machine: &Machine, built: &Built, words: &str) -> Result<Outcome> {
     let file = Temporary::file("cpio", &archive.finish()?)?;
     machine.initramfs = Some(file.path().to_owned());
     machine.command_line = format!(
-        "quiet -- {command}{words} --vm-bytes 32m --mmap-bytes 16m --epoll-domain unix \
-         --temp-path /tmp --verify"
+        "{}quiet -- {command} --vm-bytes 32m --mmap-bytes 16m --epoll-domain unix \
+         --temp-path /tmp --verify{words}",
+        machine.command_line
     );
     let boot = console::boot_patiently(&machine, LIMIT)?;
-    let failed = boot.text.contains("stress-ng: fail");
+    let killed = words == SWAPPED && boot.text.contains("Out of memory");
+    let failed = boot.text.contains("stress-ng: fail") || killed;
     if boot.end == End::Status(0) && boot.text.contains("successful run completed") && !failed {
         return Ok(Outcome::Passed);
     }

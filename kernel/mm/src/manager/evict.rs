@@ -32,7 +32,7 @@ impl<M: Machine> Mm<M> {
     pub fn store_pages(&self, want: u64) -> u64 {
         let mut stored = 0;
         // Each is looked at once.
-        let mut left = self.swap.resident.lock().count();
+        let mut left = self.resident_units();
         while stored < want && left > 0 {
             let done = self.swap.store.at_bench(self, |bench| {
                 let found = self.begin_to_store(&mut left);
@@ -44,6 +44,11 @@ impl<M: Machine> Mm<M> {
             }
         }
         stored
+    }
+
+    /// How many units are in memory and may be stored once they are alone.
+    pub(crate) fn resident_units(&self) -> u64 {
+        self.swap.resident.lock().count()
     }
 
     /// A unit that is alone, which is being stored from now on; `None`: there is none among the

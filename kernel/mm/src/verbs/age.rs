@@ -36,44 +36,44 @@ impl<M: Machine> Mm<M> {
         if self.slots().total() == 0 {
             return 0;
         }
-        let mut stored = self.store_pages(want);
+        let stored = self.store_pages(want);
+        let mut round = Round {
+            want,
+            stored,
+            ..Round::default()
+        };
         for look in 0..looks {
+            round.parked = 0;
             // Before there is no memory at all, what is in use goes, too; and more of each space,
             // until that of what several have is the same.
             let (which, most) = match look < LOOKS {
                 true => (Which::Cold, want),
                 false => (Which::All, want << (look - LOOKS)),
             };
-            let mut parked = 0;
             // First: what is not even mapped.
             self.for_each_object(&mut |object, rest| {
-                let shelved = object.shelve_step(rest, which, want);
-                parked += shelved;
-                if shelved != 0 {
-                    stored += self.store_pages(want.saturating_sub(stored));
-                }
-                stored < want
+                round.store(self, object.shelve_step(rest, which, want));
+                round.rest() != 0
             });
-            parked += match which {
-                Which::Cold => self.age_from_hand(want, &mut stored),
-                Which::All => self.empty_from_hand(most, want, &mut stored),
-            };
-            let is_enough = stored >= want || look + 1 >= LOOKS && stored > 0;
-            let is_all = which == Which::All && parked == 0;
+            match which {
+                Which::Cold => self.age_from_hand(&mut round),
+                Which::All => self.empty_from_hand(most, &mut round),
+            }
+            round.stored += self.store_pages(round.rest());
+            let is_enough = round.rest() == 0 || look + 1 >= LOOKS && round.stored > 0;
+            let is_all = which == Which::All && round.parked == 0;
             if is_enough || is_all || self.machine().breathe() {
                 break;
             }
         }
-        self.count(Event::Reclaimed, stored);
-        stored
+        self.count(Event::Reclaimed, round.stored);
+        round.stored
     }
 
-    /// Parks what is cold, from the hand on through all spaces, one after the other, until `want`
-    /// pages are stored: between two looks at a page all others are looked at once. Returns how
-    /// many were parked.
-    fn age_from_hand(&self, want: u64, stored: &mut u64) -> u64 {
+    /// Parks what is cold, from the hand on through all spaces, one after the other, until enough
+    /// is stored: between two looks at a page all others are looked at once.
+    fn age_from_hand(&self, round: &mut Round) {
         let ((first, from), end) = (self.hand(), M::Pte::USER_END);
-        let mut parked = 0;
         for again in [false, true] {
             self.for_each_living(&mut |space| {
                 let mut rest = match (space.key().cmp(&first), again) {
@@ -82,39 +82,63 @@ impl<M: Machine> Mm<M> {
                     (Greater, false) | (Less, true) => VirtRange::new(VirtAddr(0), end),
                     (Greater, true) | (Less, false) => return,
                 };
-                while *stored < want && !rest.is_empty() {
-                    let (pages, reached) = space.age(rest, want - *stored, Which::Cold);
-                    parked += pages;
-                    *stored += self.store_pages(want - *stored);
+                while round.rest() != 0 && !rest.is_empty() {
+                    let (pages, reached) = space.age(rest, round.rest(), Which::Cold);
+                    round.store(self, pages);
                     rest.start = reached.unwrap_or(rest.end);
                     self.set_hand(space.key(), rest.start);
                 }
             });
         }
-        parked
     }
 
     /// Parks what is used, too, up to `most` pages of each space from the same address on: what
     /// several of them have is parked in all of them, and is alone then. Else as
     /// [`Self::age_from_hand`].
-    fn empty_from_hand(&self, most: u64, want: u64, stored: &mut u64) -> u64 {
-        let ((first, from), mut parked) = (self.hand(), 0);
+    fn empty_from_hand(&self, most: u64, round: &mut Round) {
+        let (first, from) = self.hand();
         let rest = VirtRange::new(from, M::Pte::USER_END);
         for part in [rest, VirtRange::new(VirtAddr(0), from)] {
             let mut nearest: Option<VirtAddr> = None;
             self.for_each_living(&mut |space| {
-                if *stored < want {
+                if round.rest() != 0 {
                     let (pages, reached) = space.age(part, most, Which::All);
-                    parked += pages;
                     nearest = nearest.into_iter().chain(reached).min();
-                    *stored += self.store_pages(want - *stored);
+                    round.store(self, pages);
                 }
             });
             if let Some(nearest) = nearest {
                 self.set_hand(first, nearest);
             }
         }
-        parked
+    }
+}
+
+/// What a call is to do and has done, in pages.
+#[derive(Default)]
+struct Round {
+    want: u64,
+    stored: u64,
+    /// By the last look.
+    parked: u64,
+    /// Since units were last looked for that can be stored.
+    fresh: u64,
+}
+
+impl Round {
+    /// What is still wanted.
+    fn rest(&self) -> u64 {
+        self.want.saturating_sub(self.stored)
+    }
+    /// So many more were parked: stores what it can. Units that others map, too, may be most of
+    /// those that are looked at, so first they must be as few as four for each page.
+    fn store<M: Machine>(&mut self, mm: &Mm<M>, parked: u64) {
+        self.parked += parked;
+        self.fresh += parked;
+        if self.fresh != 0 && self.fresh * 4 >= mm.resident_units() {
+            self.fresh = 0;
+            self.stored += mm.store_pages(self.rest());
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod caller;
 pub mod devices;
 pub mod kinds;
 pub mod open;
+pub mod room;
 pub mod tree;
 pub mod tty;
 

@@ -85,7 +85,7 @@ impl Frames for Above {
     }
 }
 
-impl room::Reclaim for Above {
+impl crate::fs::room::Reclaim for Above {
     #[inline]
     fn comes(attempt: u32) -> bool {
         let task = sched::current().filter(|task| mm().slots().total() != 0 && !task.is_kernels());

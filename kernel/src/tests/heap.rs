@@ -50,7 +50,7 @@ ktest::ktest! {
             fallible::reserve(&mut Vec::<Piece>::new(), 1000),
             fallible::check(),
             room::check(Errno::ENFILE),
-            room::check_files(1),
+            crate::fs::room::check_files(1),
             reserve::refill(),
         );
         for block in blocks {

@@ -3,13 +3,13 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::base::room;
 use crate::fs::devices::{self, zram};
 use crate::fs::kinds::fifo;
 use crate::fs::kinds::pipe::Pipe;
 use crate::fs::kinds::ramfile::RamFile;
 use crate::fs::open::flags::OpenFlags;
 use crate::fs::open::ops::FileOps;
+use crate::fs::room;
 use crate::fs::tree::inode::{
     Device, DirEntry, Directory, Doomed, FileKind, FileSystem, Inode, LinkTarget, New, Node,
 };

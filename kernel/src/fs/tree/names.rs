@@ -3,7 +3,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::base::room;
+use crate::fs::room;
 use crate::fs::tree::inode::{Directory, FileKind, Inode, Location, New};
 use crate::fs::tree::mounts;
 use crate::fs::tree::node::same_file;

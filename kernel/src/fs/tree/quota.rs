@@ -2,7 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
-use crate::base::room;
+use crate::fs::room;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::addr::Order;

@@ -3,8 +3,8 @@
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
-use crate::base::room;
 use crate::fs::kinds::{devtmpfs, hugefile, ramfs};
+use crate::fs::room;
 use crate::fs::tree::inode::FileSystem;
 use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;

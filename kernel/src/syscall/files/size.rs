@@ -3,9 +3,9 @@
 use super::{locate_here, usable};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
-use crate::base::room;
 use crate::base::user_ptr::UserStr;
 use crate::fs::Fd;
+use crate::fs::room;
 use crate::fs::tree::inode::{FileKind, Inode};
 use crate::process::task::Task;
 use crate::sched;

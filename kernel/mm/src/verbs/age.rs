@@ -10,6 +10,7 @@ use crate::stat::Event;
 use crate::table::{Budget, Parked, Zap};
 use crate::thp::Stat;
 use crate::vma::{Backing, Slot};
+use alloc::sync::Arc;
 use core::cmp::Ordering::{Equal, Greater, Less};
 
 /// How often all spaces are looked at for pages that are not used: those that were become cold by
@@ -70,23 +71,20 @@ impl<M: Machine> Mm<M> {
         round.stored
     }
 
-    /// Parks what is cold, from the hand on through all spaces, one after the other, until enough
+    /// Parks what is cold, from the hand on through all families, one after the other, until enough
     /// is stored: between two looks at a page all others are looked at once.
     fn age_from_hand(&self, round: &mut Round) {
         let ((first, from), end) = (self.hand(), M::Pte::USER_END);
         for again in [false, true] {
             self.for_each_living(&mut |space| {
-                let mut rest = match (space.key().cmp(&first), again) {
+                let rest = match (space.key().cmp(&first), again) {
                     (Equal, false) => VirtRange::new(from, end),
                     (Equal, true) => VirtRange::new(VirtAddr(0), from),
                     (Greater, false) | (Less, true) => VirtRange::new(VirtAddr(0), end),
                     (Greater, true) | (Less, false) => return,
                 };
-                while round.rest() != 0 && !rest.is_empty() {
-                    let (pages, reached) = space.age(rest, round.rest(), Which::Cold);
-                    round.store(self, pages);
-                    rest.start = reached.unwrap_or(rest.end);
-                    self.set_hand(space.key(), rest.start);
+                if round.rest() != 0 && space.leads_family() {
+                    space.age_family(rest, round);
                 }
             });
         }
@@ -143,6 +141,39 @@ impl Round {
 }
 
 impl<M: Machine> AddressSpace<M> {
+    /// Calls `f` with the space and its relatives, in the order of their keys, but for those that
+    /// end.
+    fn for_each_of_family(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
+        self.mm.for_each_living(&mut |space| {
+            if Arc::ptr_eq(&space.id.family, &self.id.family) {
+                f(space);
+            }
+        });
+    }
+    /// Whether it is the first of them.
+    fn leads_family(&self) -> bool {
+        let mut leads = true;
+        self.for_each_of_family(&mut |relative| leads &= relative.key() >= self.key());
+        leads
+    }
+    /// Parks what is cold in `rest` of all of the family, by parts in which one has enough: what
+    /// several of them have is parked in all of them, and is alone then, before the copies of
+    /// tables that this takes are as many as there is memory for.
+    fn age_family(&self, mut rest: VirtRange, round: &mut Round) {
+        while round.rest() != 0 && !rest.is_empty() {
+            let mut part = rest;
+            self.for_each_of_family(&mut |space| {
+                if round.rest() != 0 {
+                    let (pages, reached) = space.age(part, round.rest(), Which::Cold);
+                    part.end = reached.unwrap_or(part.end);
+                    round.store(&self.mm, pages);
+                }
+            });
+            rest.start = part.end;
+            self.mm.set_hand(self.key(), rest.start);
+        }
+    }
+
     /// Parks private pages in `part`, and unmaps those of objects, until `want` are or all were
     /// looked at. Returns how many, and where it found enough. In steps: the caller holds no lock.
     fn age(&self, part: VirtRange, want: u64, which: Which) -> (u64, Option<VirtAddr>) {

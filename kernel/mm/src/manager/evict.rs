@@ -48,7 +48,7 @@ impl<M: Machine> Mm<M> {
 
     /// How many units are in memory and may be stored once they are alone.
     pub(crate) fn resident_units(&self) -> u64 {
-        self.swap.resident.lock().count()
+        self.swap.resident.lock().count
     }
 
     /// A unit that is alone, which is being stored from now on; `None`: there is none among the

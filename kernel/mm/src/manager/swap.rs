@@ -41,6 +41,8 @@ pub(super) struct Swap {
 pub(super) struct Resident {
     slots: PfnRange,
     bits: Box<[u64]>,
+    /// How many there are.
+    pub count: u64,
     /// Where the search goes on.
     hand: Pfn,
     /// How often something was begun to be stored.
@@ -57,7 +59,9 @@ impl Resident {
     }
     pub fn set(&mut self, slot: Pfn, on: bool) {
         let (word, bit) = self.at(slot);
+        let was_on = *word & bit != 0;
         *word = if on { *word | bit } else { *word & !bit };
+        self.count = self.count + u64::from(on) - u64::from(was_on);
     }
     /// The next one behind the hand, which moves there.
     pub fn next(&mut self) -> Option<Pfn> {
@@ -79,13 +83,6 @@ impl Resident {
         };
         Some(next)
     }
-    /// How many there are.
-    pub fn count(&self) -> u64 {
-        self.bits
-            .iter()
-            .map(|word| u64::from(word.count_ones()))
-            .sum()
-    }
 }
 
 /// A part of a block of slots that is in one place.
@@ -104,6 +101,7 @@ impl Swap {
         let resident = Resident {
             slots,
             bits: alloc::vec![0; words].into(),
+            count: 0,
             hand: slots.start,
             times: 0,
         };

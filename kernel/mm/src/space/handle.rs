@@ -144,10 +144,22 @@ impl<M: Machine> AddressSpace<M> {
     /// Calls `f` with each space of the family, as [`Mm::for_each_space`].
     pub(crate) fn for_each_relative(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
         self.mm.for_each_space(&mut |space| {
-            if Arc::ptr_eq(&space.id.family, &self.id.family) {
+            if self.is_relative(space) {
                 f(space);
             }
         });
+    }
+    /// [`Self::for_each_relative`] without those that end, as [`Mm::for_each_living`].
+    pub(crate) fn for_each_living_relative(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
+        self.mm.for_each_living(&mut |space| {
+            if self.is_relative(space) {
+                f(space);
+            }
+        });
+    }
+    /// Whether the other space is of the family.
+    fn is_relative(&self, space: &AddressSpace<M>) -> bool {
+        Arc::ptr_eq(&space.id.family, &self.id.family)
     }
 }
 

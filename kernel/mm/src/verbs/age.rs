@@ -10,7 +10,6 @@ use crate::stat::Event;
 use crate::table::{Budget, Parked, Zap};
 use crate::thp::Stat;
 use crate::vma::{Backing, Slot};
-use alloc::sync::Arc;
 use core::cmp::Ordering::{Equal, Greater, Less};
 
 /// How often all spaces are looked at for pages that are not used: those that were become cold by
@@ -141,19 +140,10 @@ impl Round {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Calls `f` with the space and its relatives, in the order of their keys, but for those that
-    /// end.
-    fn for_each_of_family(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
-        self.mm.for_each_living(&mut |space| {
-            if Arc::ptr_eq(&space.id.family, &self.id.family) {
-                f(space);
-            }
-        });
-    }
-    /// Whether it is the first of them.
+    /// Whether it is the first of its family, but for those that end.
     fn leads_family(&self) -> bool {
         let mut leads = true;
-        self.for_each_of_family(&mut |relative| leads &= relative.key() >= self.key());
+        self.for_each_living_relative(&mut |relative| leads &= relative.key() >= self.key());
         leads
     }
     /// Parks what is cold in `rest` of all of the family, by parts in which one has enough: what
@@ -162,7 +152,7 @@ impl<M: Machine> AddressSpace<M> {
     fn age_family(&self, mut rest: VirtRange, round: &mut Round) {
         while round.rest() != 0 && !rest.is_empty() {
             let mut part = rest;
-            self.for_each_of_family(&mut |space| {
+            self.for_each_living_relative(&mut |space| {
                 if round.rest() != 0 {
                     let (pages, reached) = space.age(part, round.rest(), Which::Cold);
                     part.end = reached.unwrap_or(part.end);

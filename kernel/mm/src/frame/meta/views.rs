@@ -199,7 +199,7 @@ impl Slot<'_> {
         self.0.place.store(word, Ordering::Relaxed);
     }
     /// The pages of its unit that were mapped again since it was parked or brought back, by a bit
-    /// for each, of the unit's first slot; or [`IN_PAGES`].
+    /// for each, of the unit's first slot; or [`crate::frame::slots::IN_PAGES`].
     pub(crate) fn used(self) -> u32 {
         self.0.count.load(Ordering::Relaxed)
     }

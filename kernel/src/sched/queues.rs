@@ -125,12 +125,12 @@ pub(super) fn this() -> &'static Queue {
 
 /// The run queues of the CPUs that run threads, by number.
 fn online() -> impl Iterator<Item = (usize, &'static Queue)> {
-    let mask = online_mask();
-    QUEUES
-        .iter()
-        .map(|queue| &**queue)
-        .enumerate()
-        .filter(move |(number, _)| mask & 1 << number != 0)
+    let mut left = online_mask();
+    core::iter::from_fn(move || {
+        let number = left.trailing_zeros() as usize;
+        left &= left.wrapping_sub(1);
+        QUEUES.get(number).map(|queue| (number, &**queue))
+    })
 }
 
 /// The CPUs that run threads, a bit each.

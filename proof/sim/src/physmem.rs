@@ -111,11 +111,11 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         }
         self.0.ram.write(to, from);
     }
-    fn fill(&self, to: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
+    fn in_place(&self, at: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
         let mut bytes = vec![0; len as usize];
-        self.read(to, &mut bytes);
+        self.read(at, &mut bytes);
         f(&mut bytes);
-        let frames = to.0..to.0 + len;
+        let frames = at.0..at.0 + len;
         for (frame, page) in frames
             .step_by(PAGE_SIZE as usize)
             .zip(bytes.chunks(PAGE_SIZE as usize))

@@ -213,10 +213,10 @@ impl PhysMem for Hardware {
         // SAFETY: as in `read`.
         unsafe { copy((DIRECT_MAP + to.0) as *mut u8, from.as_ptr(), from.len()) };
     }
-    fn fill(&self, to: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
-        let to = (DIRECT_MAP + to.0) as *mut u8;
-        // SAFETY: as in `read`; nobody else can reach the frames meanwhile.
-        f(unsafe { slice::from_raw_parts_mut(to, len as usize) });
+    fn in_place(&self, at: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
+        let at = (DIRECT_MAP + at.0) as *mut u8;
+        // SAFETY: as in `read`; nobody else can reach the bytes meanwhile.
+        f(unsafe { slice::from_raw_parts_mut(at, len as usize) });
     }
 }
 

@@ -116,9 +116,9 @@ impl PhysMem for Hardware {
         // SAFETY: the caller owns the frames.
         unsafe { copy_bytes(direct_map::pointer(to.0), from.as_ptr(), from.len()) }
     }
-    fn fill(&self, to: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
-        // SAFETY: the caller owns the frames, and nobody else can reach them meanwhile.
-        f(unsafe { slice::from_raw_parts_mut(direct_map::pointer(to.0), len as usize) });
+    fn in_place(&self, at: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8])) {
+        // SAFETY: the caller owns the bytes, and nobody else can reach them meanwhile.
+        f(unsafe { slice::from_raw_parts_mut(direct_map::pointer(at.0), len as usize) });
     }
 }
 

@@ -118,8 +118,8 @@ pub trait PhysMem: Send + Sync + 'static {
     fn read(&self, from: PhysAddr, into: &mut [u8]);
     /// Copies bytes in; the range may cross consecutive frames.
     fn write(&self, to: PhysAddr, from: &[u8]);
-    /// Lets `f` write `len` bytes in their place: of frames that the caller alone can reach.
-    fn fill(&self, to: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8]));
+    /// Lets `f` read and write `len` bytes in their place, which the caller alone can reach.
+    fn in_place(&self, at: PhysAddr, len: u64, f: &mut dyn FnMut(&mut [u8]));
     /// What was written to a page may be code, and mapped already: it is fetched anew.
     fn code_changed(&self, _at: PhysAddr) {}
 }

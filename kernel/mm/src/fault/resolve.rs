@@ -207,8 +207,12 @@ impl<M: Machine> Fault<'_, M> {
     /// Maps the folio of a swap entry again, and begins anew, if it is in memory.
     #[cold]
     fn swapped(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
-        match self.take_back(cursor, leaf) {
-            true => self.at(cursor),
+        match self.mm.parked(leaf.pfn).is_some() && self.take_back(cursor, leaf) {
+            true => {
+                // The entry that a reader has tried is gone.
+                self.tried &= self.access == Access::Write;
+                self.at(cursor)
+            }
             false => Err(Resolution::Stored(self.mm.frames().swap_slot(leaf.pfn)).into()),
         }
     }

@@ -74,6 +74,7 @@ pub(crate) const TIMES: u32 = 1 << (64 - KEPT_AT - PFN_BITS);
 
 impl Place {
     /// From a word.
+    #[inline]
     pub fn of(word: u64) -> Self {
         let pfn = Pfn(word >> KEPT_AT & ((1 << PFN_BITS) - 1));
         let time = (word >> (KEPT_AT + PFN_BITS)) as u32;
@@ -90,6 +91,7 @@ impl Place {
         }
     }
     /// As a word.
+    #[inline]
     pub fn word(self) -> u64 {
         let kept = |kept: Kept, tag| {
             kept.first.0 >> ALIGN << FIRST_AT | (kept.len as u64) << KEPT_AT | tag

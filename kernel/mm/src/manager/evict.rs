@@ -241,7 +241,7 @@ impl<M: Machine> Mm<M> {
             match self.place(self.unit(&slots, slot)) {
                 Place::Stored(_) => self.begin_to_load(&slots, slot, lots).map(|load| {
                     self.fill(&load, bench);
-                    self.end_load(load);
+                    self.end_load(&load);
                     self.machine().wake();
                     false
                 }),
@@ -331,7 +331,7 @@ impl<M: Machine> Mm<M> {
             match &load.to {
                 Frames::Block(all, head) => {
                     let to = *head + (unit.first - all.first);
-                    mem.fill(to.start(), bytes, &mut |to| {
+                    mem.in_place(to.start(), bytes, &mut |to| {
                         bench.unpack(self, &pieces, kept, to)
                     });
                 }
@@ -347,7 +347,7 @@ impl<M: Machine> Mm<M> {
     }
 
     /// The units are in their frames from now on.
-    pub(super) fn end_load(&self, load: Load) {
+    pub(super) fn end_load(&self, load: &Load) {
         let mut lots = self.swap.resident.lock();
         let mut pages = 0;
         for unit in self.units_in(&load.slots, &load.to) {

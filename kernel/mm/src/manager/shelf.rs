@@ -60,7 +60,7 @@ impl<M: Machine> Mm<M> {
             self.swap
                 .store
                 .at_spare_bench(|bench| self.fill(&load, bench));
-            self.end_load(load);
+            self.end_load(&load);
         }
     }
 
@@ -92,7 +92,7 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn copy_out(&self, slot: Pfn) -> Result<Pfn, OutOfMemory> {
         let page = self.alloc(Order(0), Kind::Object, Reserve::Kernel)?;
         let mem = self.machine().mem();
-        mem.fill(page.start(), PAGE_SIZE, &mut |to| {
+        mem.in_place(page.start(), PAGE_SIZE, &mut |to| {
             self.read_slot(slot, 0, to)
         });
         Ok(page)

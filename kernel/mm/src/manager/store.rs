@@ -16,6 +16,7 @@ use crate::frame::zone::Reserve;
 use crate::frame::{FrameTable, Kind};
 use crate::manager::Mm;
 use crate::sync::{Lock, rank};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::mem;
@@ -77,12 +78,12 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    fn new() -> Self {
-        Bench {
+    fn new() -> Box<Self> {
+        Box::new(Bench {
             plain: alloc::vec![0; UNIT_BYTES],
             packed: alloc::vec![0; get_maximum_output_size(UNIT_BYTES)],
             table: CompressTable::large(),
-        }
+        })
     }
 
     /// The bytes of a unit of `n`, to be written to.
@@ -103,15 +104,23 @@ impl Bench {
     }
     /// Fills `to` with what [`Self::pack`] has made `pieces` of.
     pub fn unpack<M: Machine>(&mut self, mm: &Mm<M>, pieces: &Pieces, kept: Kept, to: &mut [u8]) {
-        if kept.len == 0 {
-            return to.fill((kept.first.0 >> 8) as u8);
+        let mem = mm.machine().mem();
+        let mut unpack = |packed: &mut [u8]| {
+            let unpacked = decompress_into(packed, to);
+            assert_eq!(unpacked.ok(), Some(to.len()), "what was stored is broken");
+        };
+        match pieces[..] {
+            [] => to.fill((kept.first.0 >> 8) as u8),
+            // Nobody else reads it before it is dropped.
+            [at] => mem.in_place(at, kept.len as u64, &mut unpack),
+            _ => {
+                let packed = &mut self.packed[..kept.len];
+                for (piece, at) in packed.chunks_mut(PAGE_SIZE as usize).zip(pieces) {
+                    mem.read(*at, piece);
+                }
+                unpack(packed);
+            }
         }
-        let packed = &mut self.packed[..kept.len];
-        for (piece, at) in packed.chunks_mut(PAGE_SIZE as usize).zip(pieces) {
-            mm.machine().mem().read(*at, piece);
-        }
-        let unpacked = decompress_into(packed, to);
-        assert_eq!(unpacked.ok(), Some(to.len()), "what was stored is broken");
     }
     /// [`Self::unpack`] of `n` bytes, here.
     pub fn unpack_here<M: Machine>(
@@ -161,9 +170,9 @@ struct Spans {
 /// The spans, and benches for all who compress at a time.
 pub(crate) struct Store {
     spans: Lock<Spans, { rank::STORE }>,
-    benches: Lock<Vec<Bench>, { rank::BENCHES }>,
+    benches: Lock<Vec<Box<Bench>>, { rank::BENCHES }>,
     /// One for who has the lock of an object, and cannot wait.
-    spare: Lock<Vec<Bench>, { rank::BENCHES }>,
+    spare: Lock<Option<Box<Bench>>, { rank::BENCHES }>,
 }
 
 impl Store {
@@ -175,7 +184,7 @@ impl Store {
                 figures: Figures::default(),
             }),
             benches: Lock::new((0..benches).map(|_| Bench::new()).collect()),
-            spare: Lock::new((0..benches.min(1)).map(|_| Bench::new()).collect()),
+            spare: Lock::new((benches > 0).then(Bench::new)),
         }
     }
     /// Its figures.
@@ -208,7 +217,8 @@ impl Store {
     /// Does `f`, which is about what is stored, at the spare bench; the caller may have locks up to
     /// that of all slots.
     pub fn at_spare_bench<R>(&self, f: impl FnOnce(&mut Bench) -> R) -> R {
-        f(&mut self.spare.lock()[0])
+        let mut spare = self.spare.lock();
+        f(spare.as_mut().expect("nothing is stored without slots"))
     }
 
     /// Stores what is left of a unit of `n` bytes; `None`: there is no memory.

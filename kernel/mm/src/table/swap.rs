@@ -334,11 +334,11 @@ impl<M: Machine> Change<'_, '_, '_, M> {
         let (table, owner) = (entries.table, entries.gather.owner());
         let index = Level::Pte.index(leaf.va);
         let page = VirtRange::new(leaf.va, leaf.va + PAGE_SIZE);
-        let (range, others) = match mm.comes_whole(0) {
-            true => (whole, attrs),
+        let (range, others) = match slots.order > Order(0) {
+            true if mm.comes_whole(0) => (whole, attrs),
             // Whether the others are used is not known.
-            false if table.is_beside_mapped(index) => (whole, attrs - Attrs::ACCESSED),
-            false => (page, attrs),
+            true if table.is_beside_mapped(index) => (whole, attrs - Attrs::ACCESSED),
+            _ => (page, attrs),
         };
         for (va, run) in table.runs(range) {
             if run.head != slots.head {

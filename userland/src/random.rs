@@ -1,4 +1,5 @@
 //! Random numbers with a seed: the same seed makes the same calls.
+use crate::sys::mem::PAGE;
 
 /// Marsaglia's xorshift of 64 bits, multiplied (Vigna, "An experimental exploration of Marsaglia's
 /// xorshift generators, scrambled", 2016).
@@ -37,6 +38,27 @@ impl Random {
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len() as u64) as usize]
     }
+}
+
+/// The contents of a page at this address: records as on a heap, of a text of 16 bytes, a pointer
+/// nearby and a length; then as many random bytes.
+pub fn page(at: usize) -> [u64; PAGE / 8] {
+    const TEXTS: &[u8; 128] = b"GET /index.html Content-Length: text/html; utf-8User-Agent: curl\
+                                Set-Cookie: sid=Accept: */*     Cache-Control:  Connection: keep";
+    let mut random = Random::new((at / PAGE) as u64);
+    let mut words = [0; PAGE / 8];
+    let (heap, noise) = words.split_at_mut(PAGE / 16);
+    for record in heap.chunks_exact_mut(4) {
+        let bits = random.bits();
+        let text = (bits >> 60) as usize % 8 * 16;
+        for (word, bytes) in record.iter_mut().zip(TEXTS[text..].chunks_exact(8)).take(2) {
+            *word = u64::from_ne_bytes(std::array::from_fn(|i| bytes[i]));
+        }
+        record[2] = at as u64 & !0xf_ffff | bits & 0xffff0;
+        record[3] = bits >> 32 & 0x7f;
+    }
+    noise.fill_with(|| random.bits());
+    words
 }
 
 #[cfg(test)]

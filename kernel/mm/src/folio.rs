@@ -11,7 +11,7 @@ use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::stat::Event;
 use crate::sync;
 use crate::thp::Stat;
@@ -25,27 +25,24 @@ pub struct Folio(Pfn);
 impl Folio {
     /// A zeroed page of private memory.
     #[inline]
-    pub fn anon<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
+    pub fn anon<M: Machine>(mm: &Mm<M>) -> Result<Folio> {
         mm.alloc_zeroed(Kind::Anon, Reserve::User).map(Folio)
     }
     /// A zeroed folio of 2^order pages of private memory, with one reference.
-    pub fn large<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
+    pub fn large<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio> {
         let folio = Folio::large_unfilled(mm, order)?;
         mm.zero(folio.0, order);
         Ok(folio)
     }
     /// The same, not zeroed: the caller writes every byte before it is mapped.
-    pub(crate) fn large_unfilled<M: Machine>(
-        mm: &Mm<M>,
-        order: Order,
-    ) -> Result<Folio, OutOfMemory> {
+    pub(crate) fn large_unfilled<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio> {
         let pfn = mm.alloc(order, Kind::Anon, Reserve::User)?;
         mm.count_folios(order, Stat::NrAnon, 1);
         Ok(Folio(pfn))
     }
     /// A page for an object; not zeroed when it is `unfilled`: the caller writes every byte before
     /// it is mapped.
-    pub fn object<M: Machine>(mm: &Mm<M>, unfilled: bool) -> Result<Folio, OutOfMemory> {
+    pub fn object<M: Machine>(mm: &Mm<M>, unfilled: bool) -> Result<Folio> {
         let pfn = match unfilled {
             true => mm.alloc(Order(0), Kind::Object, Reserve::User),
             false => mm.alloc_zeroed(Kind::Object, Reserve::User),
@@ -54,32 +51,24 @@ impl Folio {
     }
     /// A page of private memory with the contents of `from`.
     #[inline]
-    pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio, OutOfMemory> {
+    pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio> {
         Folio::copy_from(mm, from, Reserve::User)
     }
     /// A page of private memory with these contents.
-    pub(crate) fn filled<M: Machine>(mm: &Mm<M>, bytes: &[u8]) -> Result<Folio, OutOfMemory> {
+    pub(crate) fn filled<M: Machine>(mm: &Mm<M>, bytes: &[u8]) -> Result<Folio> {
         let folio = mm.alloc(Order(0), Kind::Anon, Reserve::User).map(Folio)?;
         mm.machine().mem().write(folio.0.start(), bytes);
         Ok(folio)
     }
     /// The same, with the part of the reserve that this allocation may use.
     #[inline]
-    pub(crate) fn copy_from<M: Machine>(
-        mm: &Mm<M>,
-        from: Pfn,
-        reserve: Reserve,
-    ) -> Result<Folio, OutOfMemory> {
+    pub(crate) fn copy_from<M: Machine>(mm: &Mm<M>, from: Pfn, reserve: Reserve) -> Result<Folio> {
         let folio = mm.alloc(Order(0), Kind::Anon, reserve).map(Folio)?;
         folio.copy_page(mm, 0, from);
         Ok(folio)
     }
     /// A folio of private memory with the contents of 2^order frames from `from` on.
-    pub(crate) fn large_copy<M: Machine>(
-        mm: &Mm<M>,
-        order: Order,
-        from: Pfn,
-    ) -> Result<Folio, OutOfMemory> {
+    pub(crate) fn large_copy<M: Machine>(mm: &Mm<M>, order: Order, from: Pfn) -> Result<Folio> {
         let folio = Folio::large_unfilled(mm, order)?;
         mm.count(Event::Copied, order.pages());
         mm.machine().mem().copy(from, folio.0, order);
@@ -87,11 +76,7 @@ impl Folio {
     }
     /// A huge page of private memory with the contents of another, from what the pool has beyond
     /// its reservations.
-    pub(crate) fn huge_copy<M: Machine>(
-        mm: &Mm<M>,
-        order: Order,
-        from: Pfn,
-    ) -> Result<Folio, OutOfMemory> {
+    pub(crate) fn huge_copy<M: Machine>(mm: &Mm<M>, order: Order, from: Pfn) -> Result<Folio> {
         let page = mm.take_huge(order, Kind::Anon, false)?;
         mm.count(Event::Copied, order.pages());
         mm.machine().mem().copy(from, page, order);

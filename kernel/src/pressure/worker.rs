@@ -17,8 +17,8 @@ use crate::base::kstack;
 use crate::base::machine::mm;
 use crate::base::requests;
 use crate::process::task;
-use crate::sched::kernel_lock;
 use crate::sched::wait::WaitQueue;
+use crate::sched::{self, kernel_lock};
 use core::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -36,8 +36,12 @@ static WAITING: AtomicU64 = AtomicU64::new(0);
 static GAINED: AtomicU64 = AtomicU64::new(0);
 /// Rounds in a row without progress.
 static IN_VAIN: AtomicU64 = AtomicU64::new(0);
-/// Frames that a round is to gain for each thread that waits, which tries again then.
+/// Frames that a round is to gain for each thread that waits.
 const STEP: u64 = 32;
+/// A thread tries again when so many were gained for each that waits, or [`STEP`] in all.
+const FEW: u64 = 4;
+/// Pages that are stored before those who wait are looked after.
+const PAGES: u64 = 8;
 /// How many pages a round stores at most: enough for [`MOST`] threads, if a quarter of what is
 /// stored is gained, as of all that is worth it.
 const BATCH: u64 = 4 * MOST * STEP;
@@ -93,9 +97,9 @@ pub fn reclaim(attempt: u32) -> Option<bool> {
     let before = GAINED.load(Relaxed);
     let gained = || GAINED.load(Acquire) - before;
     let number = ASKED.fetch_add(1, Release) + 1;
-    WAITING.fetch_add(1, Relaxed);
+    let enough = STEP.min(FEW * (WAITING.fetch_add(1, Relaxed) + 1));
     REQUESTS.wake_all();
-    let is_served = || (gained() >= STEP || SERVED.load(Acquire) >= number).then_some(());
+    let is_served = || (gained() >= enough || SERVED.load(Acquire) >= number).then_some(());
     let served = ENDS.wait_killable(is_served);
     WAITING.fetch_sub(1, Relaxed);
     served.ok()?;
@@ -119,7 +123,7 @@ fn run() -> ! {
         IS_RUNNING.store(true, Relaxed);
         match asked == SERVED.load(Relaxed) {
             true => {
-                let (stored, _) = store(|want| mm().reclaim_cold(want));
+                let (stored, _) = store(0, |want| mm().reclaim_cold(want));
                 ALL_HOT.store(stored == 0, Relaxed);
             }
             false => {
@@ -135,12 +139,13 @@ fn run() -> ! {
 }
 
 fn round() {
+    let needed = needed();
     kstack::shrink();
     mm().for_each_living(&mut |space| {
         space.split_deferred();
         space.drop_droppable();
     });
-    let (stored, gained) = store(|want| mm().reclaim(want));
+    let (stored, gained) = store(needed, |want| mm().reclaim(want));
     if stored != 0 {
         ALL_HOT.store(false, Relaxed);
     }
@@ -148,7 +153,7 @@ fn round() {
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
     kernel_lock::with(requests::barrier);
     let left = mm().allocator().zones().iter().map(Zone::for_users).sum();
-    match gained.max(left) < needed() {
+    match gained.max(left) < needed {
         true => IN_VAIN.fetch_add(1, Relaxed),
         false => IN_VAIN.swap(0, Relaxed),
     };
@@ -159,21 +164,23 @@ fn needed() -> u64 {
     STEP * WAITING.load(Relaxed).min(MOST)
 }
 
-/// Stores pages by `f` until memory is not tight and those who wait have enough, there are no more,
-/// or it is a batch of them. Returns how many were stored, and the frames gained by that.
-fn store(f: impl Fn(u64) -> u64) -> (u64, u64) {
+/// Stores pages by `f` until memory is not tight and so many frames are gained, and those who wait
+/// have enough, there are no more, or it is a batch of them. Returns how many were stored, and the
+/// frames gained by that.
+fn store(needed_before: u64, f: impl Fn(u64) -> u64) -> (u64, u64) {
     let (mut all, mut gained) = (0, 0);
     loop {
         let used = mm().stored().used;
-        let stored = f(STEP);
+        let stored = f(PAGES);
         let taken = mm().stored().used.saturating_sub(used) / PAGE_SIZE;
         let more = stored.saturating_sub(taken);
         (all, gained) = (all + stored, gained + more);
         GAINED.fetch_add(more, Release);
-        let is_enough = gained >= needed() && !mm().allocator().is_tight();
+        let is_enough = gained >= needed_before.max(needed()) && !mm().allocator().is_tight();
         if stored == 0 || all >= BATCH || is_enough {
             return (all, gained);
         }
         ENDS.wake_all();
+        sched::yield_now();
     }
 }

@@ -103,10 +103,14 @@ fn a_folio_is_one_run<F: PteFormat>(w: &World<F>) {
     };
     let folio = at(page(0), Level::Pte);
     let folded = F::CONTIG_ORDER.is_some() && w.mm.switches().contpte();
-    let EntryTo::Memory { attrs, order, .. } = folio.to else {
+    let EntryTo::Memory {
+        attrs,
+        folio: block,
+    } = folio.to
+    else {
         panic!("{folio:?}")
     };
-    assert_eq!((folio.entries, order.0), (16, 4));
+    assert_eq!((folio.entries, block.order.0), (16, 4));
     assert_eq!(attrs.contains(Attrs::CONTIG), folded);
     // Two folios, though they may lie side by side.
     assert_eq!(at(page(16), Level::Pte).entries, 16);

@@ -4,7 +4,7 @@ use super::Access;
 use super::request::{Fault, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Level, Machine};
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::space::gathered;
 use crate::stat::Event;
 use crate::table::Cursor;
@@ -61,7 +61,7 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     /// Maps the huge zero page where such a folio would be allowed and fits, else the small one.
-    fn zeros(&self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, OutOfMemory> {
+    fn zeros(&self, cursor: &mut Cursor<'_, M>) -> Result<Pfn> {
         let attrs = self.attrs();
         let whole = block(self.va, PMD_ORDER);
         let fits = self.orders().contains(PMD_ORDER)

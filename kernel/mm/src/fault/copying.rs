@@ -15,7 +15,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Zap};
@@ -201,7 +201,7 @@ impl<M: Machine> Fault<'_, M> {
             || self.vma.range.covers(&block) && cursor.written_beside(block, half, self.vma.range)
     }
 
-    fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, OutOfMemory> {
+    fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn> {
         let kind = self.mm.frames().folio(old.pfn).kind;
         let folio = if old.pfn == self.mm.zero_page() {
             Folio::anon(self.mm)?

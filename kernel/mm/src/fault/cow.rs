@@ -3,7 +3,7 @@
 use super::request::{Fault, Reach, Stop};
 use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine};
-use crate::manager::{OutOfMemory, SpaceId};
+use crate::manager::{Result, SpaceId};
 use crate::own::Account;
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf};
@@ -74,7 +74,7 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     /// Splits the page's PMD leaf; returns its PTE leaf.
-    pub(super) fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
+    pub(super) fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf> {
         let mut gather = Gather::new(self.mm, self.id);
         let split = cursor.edit(&mut gather).open();
         gather.finish();

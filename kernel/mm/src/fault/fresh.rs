@@ -12,7 +12,7 @@ use super::request::{Attempt, Request, Wants, attrs};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
-use crate::manager::{Mm, OutOfMemory, SpaceId};
+use crate::manager::{Mm, OutOfMemory, Result, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::space::{Inner, Locked, gathered};
 use crate::stat::Event;
@@ -120,12 +120,7 @@ impl<M: Machine> Locked<'_, M> {
     /// Maps the whole folio around the page; returns the page's frame. Out of memory for tables:
     /// frees the folio.
     #[inline(always)]
-    fn install(
-        &mut self,
-        request: Request,
-        wants: &Wants,
-        folio: Folio,
-    ) -> Result<Pfn, OutOfMemory> {
+    fn install(&mut self, request: Request, wants: &Wants, folio: Folio) -> Result<Pfn> {
         let space = self.space;
         let Inner {
             vmas, table, rss, ..
@@ -155,7 +150,7 @@ impl<M: Machine> Locked<'_, M> {
 
 /// A zeroed folio. In line: the order is mostly a constant of the caller.
 #[inline(always)]
-pub(super) fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
+pub(super) fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio> {
     match order {
         Order(0) => Folio::anon(mm),
         order => Folio::large(mm, order),

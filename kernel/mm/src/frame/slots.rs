@@ -90,6 +90,13 @@ impl Place {
             _ => Place::Loading(kept),
         }
     }
+    /// The first frame, if they are in memory.
+    pub fn frame(self) -> Option<Pfn> {
+        match self {
+            Place::Here(pfn) | Place::Storing(pfn, _) => Some(pfn),
+            Place::Stored(_) | Place::Loading(_) | Place::Empty => None,
+        }
+    }
     /// As a word.
     #[inline]
     pub fn word(self) -> u64 {

@@ -11,9 +11,9 @@
 //! is loading waits. A folio of several units is cut into them before the first is stored, so that
 //! each gives its frames back before the next is compressed.
 
-use super::store::{Bench, Packed, Pieces};
+use super::store::{Bench, Pieces};
 use super::swap::{Lots, Resident, Unit};
-use super::{Mm, OutOfMemory};
+use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, Vpn};
 use crate::arch::{Machine, PhysMem};
 use crate::frame::slots::{IN_PAGES, Kept, Place, TIMES, UNIT};
@@ -25,6 +25,7 @@ use crate::own::{Account, Meter, Owner, Part};
 use crate::stat::Event;
 use crate::switch::SwapIn;
 use crate::thp::Stat;
+use arrayvec::ArrayVec;
 
 impl<M: Machine> Mm<M> {
     /// Stores what is alone in its slots, until `want` pages are or no more is found; returns how
@@ -69,7 +70,7 @@ impl<M: Machine> Mm<M> {
                 break;
             };
             let slots = self.frames().folio(slot);
-            let unit = self.unit(&slots, slot);
+            let mut unit = self.unit(&slots, slot);
             let Place::Here(pfn) = self.place(unit) else {
                 unreachable!("the bit of {unit:?} is set");
             };
@@ -82,13 +83,13 @@ impl<M: Machine> Mm<M> {
                 self.count_folios(folio.order, Stat::SwpOut, 1);
                 let first = Pfn(unit.first.0 - (pfn - folio.head));
                 self.cut(&folio, &slots, first, largest, &mut lots);
+                unit = self.unit(&slots, slot);
             }
-            let unit = self.unit(&slots, slot);
             if self.switches.swap_in() == SwapIn::Adaptive && self.was_sparse(unit) {
                 let folio = self.frames().folio(pfn);
                 self.cut(&folio, &slots, unit.first, Order(0), &mut lots);
+                unit = self.unit(&slots, slot);
             }
-            let unit = self.unit(&slots, slot);
             lots.times = (lots.times + 1) % TIMES;
             let place = Place::Storing(pfn, lots.times);
             self.set_place(unit, place);
@@ -164,10 +165,7 @@ impl<M: Machine> Mm<M> {
         let packed = bench.pack(bytes);
         // Else not again until it was used.
         let is_worth_it = packed.is_some();
-        let kept = packed.and_then(|packed| {
-            let pieces = self.swap.store.put(self, &packed, bytes)?;
-            Some((packed_as(&packed, &pieces), pieces))
-        });
+        let kept = packed.and_then(|packed| self.swap.store.put(self, &packed, bytes));
         let mut lots = self.swap.resident.lock();
         let still = self.place(unit) == place;
         let stored = match kept {
@@ -230,7 +228,7 @@ impl<M: Machine> Mm<M> {
     /// Brings the page in a slot back into memory, with its folio where that can be had whole. The
     /// slot may have another use by now; the caller, who holds no lock, looks again. Out of memory:
     /// all is as it was.
-    pub(crate) fn load(&self, slot: SwapSlot) -> Result<(), OutOfMemory> {
+    pub(crate) fn load(&self, slot: SwapSlot) -> Result {
         let slot = self.frames().slot_of(slot);
         let loaded = self.swap.store.at_bench(self, |bench| {
             let lots = self.swap.resident.lock();
@@ -245,8 +243,7 @@ impl<M: Machine> Mm<M> {
                     self.machine().wake();
                     false
                 }),
-                Place::Loading(_) => Ok(true),
-                Place::Here(_) | Place::Storing(..) | Place::Empty => Ok(false),
+                place => Ok(matches!(place, Place::Loading(_))),
             }
         });
         // A thread that is to end needs no page.
@@ -263,12 +260,7 @@ impl<M: Machine> Mm<M> {
     }
 
     /// Takes frames for the unit of a slot, or all units if all are stored.
-    pub(super) fn begin_to_load(
-        &self,
-        slots: &Block,
-        slot: Pfn,
-        lots: Lots<'_>,
-    ) -> Result<Load, OutOfMemory> {
+    pub(super) fn begin_to_load(&self, slots: &Block, slot: Pfn, lots: Lots<'_>) -> Result<Load> {
         let unit = self.unit(slots, slot);
         let stored = |unit| matches!(self.place(unit), Place::Stored(_));
         let whole = slots.order > unit.order
@@ -285,44 +277,42 @@ impl<M: Machine> Mm<M> {
             Some(Ok(head)) => Frames::Block(all, head),
             _ => match frames(unit.order) {
                 Ok(head) => Frames::Block(unit, head),
+                Err(no_memory) if unit.order == Order(0) => return Err(no_memory),
                 Err(OutOfMemory) => Frames::Pages(unit, self.single_pages(unit)?),
             },
         };
         self.add_plain(slots.head, slots.order);
-        for unit in self.units_in(slots, &to) {
+        let load = Load { slots: *slots, to };
+        for unit in self.units_in(&load) {
             let Place::Stored(kept) = self.place(unit) else {
                 unreachable!("{unit:?} was found stored");
             };
             self.set_place(unit, Place::Loading(kept));
         }
         drop(lots);
-        Ok(Load { slots: *slots, to })
+        Ok(load)
     }
     /// As many pages as a unit has.
-    fn single_pages(&self, unit: Unit) -> Result<[Pfn; UNIT.pages() as usize], OutOfMemory> {
-        let mut pages = [Pfn(0); UNIT.pages() as usize];
-        for i in 0..unit.order.pages() as usize {
-            match self.alloc(Order(0), Kind::Anon, Reserve::User) {
-                Ok(page) if unit.order != Order(0) => pages[i] = page,
-                _ => {
-                    pages[..i].iter().for_each(|page| {
-                        self.frames().get(*page).put_ref();
-                        self.free(&[*page]);
-                    });
-                    return Err(OutOfMemory);
-                }
-            }
+    fn single_pages(&self, unit: Unit) -> Result<Pages> {
+        let page = |_| self.alloc(Order(0), Kind::Anon, Reserve::User).ok();
+        let pages: Pages = (0..unit.order.pages()).map_while(page).collect();
+        if pages.len() as u64 == unit.order.pages() {
+            return Ok(pages);
         }
-        Ok(pages)
+        for page in &pages {
+            self.frames().get(*page).put_ref();
+        }
+        self.free(&pages);
+        Err(OutOfMemory)
     }
-    fn units_in<'a>(&'a self, slots: &Block, to: &Frames) -> impl Iterator<Item = Unit> + 'a {
-        let (Frames::Block(unit, _) | Frames::Pages(unit, _)) = *to;
-        self.units_at(*slots, unit.first, unit.order.pages())
+    fn units_in<'a>(&'a self, load: &Load) -> impl Iterator<Item = Unit> + use<'a, M> {
+        let (Frames::Block(unit, _) | Frames::Pages(unit, _)) = &load.to;
+        self.units_at(load.slots, unit.first, unit.order.pages())
     }
 
     /// Fills the frames.
     pub(super) fn fill(&self, load: &Load, bench: &mut Bench) {
-        for unit in self.units_in(&load.slots, &load.to) {
+        for unit in self.units_in(load) {
             let Place::Loading(kept) = self.place(unit) else {
                 unreachable!("{unit:?} is loading");
             };
@@ -350,21 +340,21 @@ impl<M: Machine> Mm<M> {
     pub(super) fn end_load(&self, load: &Load) {
         let mut lots = self.swap.resident.lock();
         let mut pages = 0;
-        for unit in self.units_in(&load.slots, &load.to) {
+        for unit in self.units_in(load) {
             if let Place::Loading(kept) = self.place(unit) {
                 self.drop_kept(unit, kept);
             }
             pages += unit.order.pages();
         }
-        match load.to {
-            Frames::Block(unit, head) => {
+        match &load.to {
+            &Frames::Block(unit, head) => {
                 if unit.order != Order(0) {
                     self.count_folios(unit.order, Stat::NrAnon, 1);
                     self.count_folios(unit.order, Stat::SwpIn, 1);
                 }
                 self.begin_in_slots(head, unit);
                 let mut more = 0;
-                for part in self.units_in(&load.slots, &load.to) {
+                for part in self.units_in(load) {
                     self.set_place(part, Place::Here(head + (part.first - unit.first)));
                     if part.order != Order(0) {
                         self.slot(part.first).set_used(0);
@@ -379,7 +369,7 @@ impl<M: Machine> Mm<M> {
             }
             Frames::Pages(unit, frames) => {
                 self.set_used(unit.first, unit.order, IN_PAGES);
-                for (part, page) in self.units_in(&load.slots, &load.to).zip(frames) {
+                for (part, page) in self.units_in(load).zip(frames.iter().copied()) {
                     self.begin_in_slots(page, part);
                     self.set_place(part, Place::Here(page));
                     lots.set(part.first, true);
@@ -405,30 +395,16 @@ struct Storing {
 }
 
 /// Frames for what comes back.
-#[derive(Clone, Copy)]
 enum Frames {
     /// For all of these slots, side by side.
     Block(Unit, Pfn),
     /// One by one for those of a unit.
-    Pages(Unit, [Pfn; UNIT.pages() as usize]),
+    Pages(Unit, Pages),
 }
+type Pages = ArrayVec<Pfn, { UNIT.pages() as usize }>;
 
 /// What is loaded.
 pub(super) struct Load {
     slots: Block,
     to: Frames,
-}
-
-/// How a unit is kept whose pieces these are.
-fn packed_as(packed: &Packed<'_>, pieces: &Pieces) -> Kept {
-    match packed {
-        Packed::Same(byte) => Kept {
-            len: 0,
-            first: PhysAddr(u64::from(*byte) << 8),
-        },
-        Packed::Bytes(bytes) => Kept {
-            len: bytes.len(),
-            first: pieces[0],
-        },
-    }
 }

@@ -1,6 +1,6 @@
 //! Allocation of frames: the page allocator, and what is tried when it has none.
 
-use super::{Mm, OutOfMemory};
+use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, Pfn};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::frame::zone::Reserve;
@@ -25,12 +25,7 @@ impl<M: Machine> Mm<M> {
 
     /// 2^order frames with one reference, not zeroed.
     #[inline]
-    pub(crate) fn alloc(
-        &self,
-        order: Order,
-        kind: Kind,
-        reserve: Reserve,
-    ) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn alloc(&self, order: Order, kind: Kind, reserve: Reserve) -> Result<Pfn> {
         let request = self.request(order, kind, reserve);
         match self.allocator.alloc_from_list(request) {
             Some(pfn) => Ok(self.check_poison(pfn, order)),
@@ -49,7 +44,7 @@ impl<M: Machine> Mm<M> {
         }
     }
     #[inline(never)]
-    fn alloc_slowly(&self, order: Order, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+    fn alloc_slowly(&self, order: Order, kind: Kind, reserve: Reserve) -> Result<Pfn> {
         let request = self.request(order, kind, reserve);
         let alloc = || self.allocator.alloc_slowly(request);
         if self.allocator.is_tight() && self.slots().total() != 0 {
@@ -93,7 +88,7 @@ impl<M: Machine> Mm<M> {
     }
     /// One zeroed frame for a page table or for user memory.
     #[inline]
-    pub(crate) fn alloc_zeroed(&self, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn alloc_zeroed(&self, kind: Kind, reserve: Reserve) -> Result<Pfn> {
         let pfn = self.alloc(Order(0), kind, reserve)?;
         self.zero(pfn, Order(0));
         Ok(pfn)

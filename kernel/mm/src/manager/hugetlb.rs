@@ -1,7 +1,7 @@
 //! The pools of huge pages and the allocator: frames that a pool takes and gives back, and pages
 //! that are used.
 
-use super::{Mm, OutOfMemory};
+use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::frame::Kind;
@@ -43,7 +43,7 @@ impl<M: Machine> Mm<M> {
     }
 
     /// Reserves pages, with surplus ones if need be; or none.
-    pub(crate) fn reserve_huge(&self, order: Order, pages: u64) -> Result<(), OutOfMemory> {
+    pub(crate) fn reserve_huge(&self, order: Order, pages: u64) -> Result {
         let pool = self.pool(order);
         loop {
             let missing = match pool.lock().reserve(pages) {
@@ -72,12 +72,7 @@ impl<M: Machine> Mm<M> {
     }
 
     /// A page for use as `kind`, with one reference; not zeroed. `reserved`: one was reserved.
-    pub(crate) fn take_huge(
-        &self,
-        order: Order,
-        kind: Kind,
-        reserved: bool,
-    ) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn take_huge(&self, order: Order, kind: Kind, reserved: bool) -> Result<Pfn> {
         let pool = self.pool(order);
         let page = loop {
             if let Some(page) = pool.lock().take(reserved) {
@@ -117,7 +112,7 @@ impl<M: Machine> Mm<M> {
     }
 
     /// Allocates a page for a pool.
-    fn add_huge(&self, order: Order, surplus: bool) -> Result<(), OutOfMemory> {
+    fn add_huge(&self, order: Order, surplus: bool) -> Result {
         let pool = self.pool(order);
         if surplus && !pool.lock().may_add_surplus() {
             return Err(OutOfMemory);

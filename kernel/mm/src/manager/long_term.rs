@@ -26,7 +26,7 @@
 //! folio's other pages and pins of another kind, too. When the pinner unmaps the page, or ends, the
 //! page cannot be mapped again, and the record is of no use any more.
 
-use super::{Mm, OutOfMemory};
+use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::frame::{Block, FrameMeta, Kind};
@@ -80,7 +80,7 @@ impl<M: Machine> Mm<M> {
 
     /// One more long-term pin of a private page, which `owner` maps and no other space does, under
     /// the lock of its space. Fails when the page has as many as can be counted.
-    pub(crate) fn add_long_term(&self, page: Pfn, owner: &Owner) -> Result<(), OutOfMemory> {
+    pub(crate) fn add_long_term(&self, page: Pfn, owner: &Owner) -> Result {
         let Block { head, order, .. } = self.frames().folio(page);
         let pinner = owner.id().map_or(0, MmId::get);
         let _held = self.long_term.change.lock();

@@ -50,6 +50,9 @@ use zero::HugeZero;
 
 pub use fallible::OutOfMemory;
 
+/// Of what needs memory.
+pub type Result<T = (), E = OutOfMemory> = core::result::Result<T, E>;
+
 /// The memory manager: machine, frame table, allocator, zero page, counters. The count of
 /// references to it, which each new space writes, is on another cache line.
 #[repr(align(64))]

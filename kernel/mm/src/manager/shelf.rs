@@ -12,7 +12,7 @@
 //! look at what is in them, and what is stored comes back under that lock.
 
 use super::swap::Unit;
-use super::{Mm, OutOfMemory};
+use super::{Mm, Result};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::frame::slots::Place;
@@ -47,11 +47,11 @@ impl<M: Machine> Mm<M> {
 
     /// Brings the unit of a slot into memory, if it is not, and keeps it there until it is taken
     /// out. The caller has its object's lock.
-    pub(crate) fn bring(&self, slot: Pfn) -> Result<Unit, OutOfMemory> {
+    pub(crate) fn bring(&self, slot: Pfn) -> Result<Unit> {
         loop {
             let (mut lots, slots) = (self.swap.resident.lock(), self.frames().folio(slot));
             let unit = self.unit(&slots, slot);
-            if let Place::Here(head) | Place::Storing(head, _) = self.place(unit) {
+            if let Some(head) = self.place(unit).frame() {
                 self.set_place(unit, Place::Here(head));
                 lots.set(unit.first, false);
                 return Ok(unit);
@@ -89,7 +89,7 @@ impl<M: Machine> Mm<M> {
 
     /// A page for the object, from all of the reserve, with a copy of what is in a slot, of which
     /// it still has a name.
-    pub(crate) fn copy_out(&self, slot: Pfn) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn copy_out(&self, slot: Pfn) -> Result<Pfn> {
         let page = self.alloc(Order(0), Kind::Object, Reserve::Kernel)?;
         let mem = self.machine().mem();
         mem.in_place(page.start(), PAGE_SIZE, &mut |to| {

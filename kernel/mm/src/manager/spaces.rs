@@ -1,6 +1,6 @@
 //! All address spaces and all objects, by keys that grow.
 
-use super::{Mm, OutOfMemory};
+use super::{Mm, Result};
 use crate::arch::Machine;
 use crate::sync::{AtomicU64, Lock, Ordering, rank};
 use alloc::sync::{Arc, Weak};
@@ -74,7 +74,7 @@ impl Registry {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
     /// Others find it from now on.
-    pub fn list(&self, number: u64, one: Weak<AnyOne>) -> Result<(), OutOfMemory> {
+    pub fn list(&self, number: u64, one: Weak<AnyOne>) -> Result {
         let mut listed = self.listed.lock();
         fallible::reserve(&mut listed.all, 1)?;
         // Mostly at the end: two CPUs may come in another order than their numbers.
@@ -127,7 +127,7 @@ impl<M: Machine> Mm<M> {
         SpaceKey(self.spaces.take())
     }
     /// Others find the space from now on.
-    pub(crate) fn list_space(&self, key: SpaceKey, space: Weak<AnyOne>) -> Result<(), OutOfMemory> {
+    pub(crate) fn list_space(&self, key: SpaceKey, space: Weak<AnyOne>) -> Result {
         self.spaces.list(key.0, space)
     }
     /// Whether others can find it: not a child whose fork has failed.

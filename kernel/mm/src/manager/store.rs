@@ -1,12 +1,13 @@
 //! The store: bytes that are kept compressed, of pages that are in no folio ([`crate::manager`]).
 //!
 //! What is stored is cut into pieces of at most a page. Pieces of one size, in steps of
-//! [`STEP`] bytes, lie in *spans* of one, two or four frames:
+//! [`STEP`] bytes, lie in *spans* of one to four frames, wherever these are:
 //! ```text
 //!  a unit of 64 kB, compressed to 21,000 bytes:  4096 | 4096 | 4096 | 4096 | 4096 | 520
-//!      the first five in class 32, a span each; the last in class 5, 25 to a span of four
+//!      the first five in class 32, a span each; the last in class 5, 19 to a span of three
 //! ```
-//! So at most a step of each unit is lost, and the rest of a span.
+//! So at most a step of each unit is lost, and the rest of a span; and memory that is in pieces
+//! takes as much.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
 use crate::arch::{Machine, PhysMem};
@@ -28,26 +29,25 @@ use lz4_flex::block::{
 const STEP: usize = 128;
 /// How many sizes there are.
 const CLASSES: usize = PAGE_SIZE as usize / STEP;
-/// The frames of spans by class, in order of preference: those that lose less come first.
-const SPANS: [[Order; 3]; CLASSES] = {
-    let mut spans = [[Order(0), Order(1), Order(2)]; CLASSES];
-    let mut class = 0;
-    while class < CLASSES {
-        let [a, b, c] = &mut spans[class];
-        // Three comparisons put three in order.
-        sort(class + 1, a, b);
-        sort(class + 1, b, c);
-        sort(class + 1, a, b);
-        class += 1;
+/// A span has at most so many frames.
+const MOST_FRAMES: usize = 4;
+/// The frames of spans by class: of so many least is lost.
+const FRAMES: [usize; CLASSES] = {
+    let mut frames = [1; CLASSES];
+    let mut n = CLASSES * (MOST_FRAMES - 1);
+    while n > 0 {
+        n -= 1;
+        let (class, more) = (n / (MOST_FRAMES - 1), n % (MOST_FRAMES - 1) + 2);
+        let best = frames[class];
+        if lost(class + 1, more) * best < lost(class + 1, best) * more {
+            frames[class] = more;
+        }
     }
-    spans
+    frames
 };
-/// Exchanges them if less is lost of spans of the second order.
-const fn sort(class: usize, a: &mut Order, b: &mut Order) {
-    // In the frames of the largest one.
-    if (capacity(*a, class) << (2 - a.0)) < capacity(*b, class) << (2 - b.0) {
-        mem::swap(a, b);
-    }
+/// The bytes of so many frames of which no object has any.
+const fn lost(class: usize, frames: usize) -> usize {
+    frames * PAGE_SIZE as usize % (class * STEP)
 }
 /// The most bytes of a unit.
 const UNIT_BYTES: usize = UNIT.bytes() as usize;
@@ -112,11 +112,15 @@ impl Bench {
         match pieces[..] {
             [] => to.fill((kept.first.0 >> 8) as u8),
             // Nobody else reads it before it is dropped.
-            [at] => mem.in_place(at, kept.len as u64, &mut unpack),
+            [at] if left_of(at) >= kept.len => mem.in_place(at, kept.len as u64, &mut unpack),
             _ => {
                 let packed = &mut self.packed[..kept.len];
                 for (piece, at) in packed.chunks_mut(PAGE_SIZE as usize).zip(pieces) {
-                    mem.read(*at, piece);
+                    let (here, there) = piece.split_at_mut(left_of(*at).min(piece.len()));
+                    mem.read(*at, here);
+                    if !there.is_empty() {
+                        mem.read(next_frame(mm, *at), there);
+                    }
                 }
                 unpack(packed);
             }
@@ -170,6 +174,7 @@ struct Spans {
 /// The spans, and benches for all who compress at a time.
 pub(crate) struct Store {
     spans: Lock<Spans, { rank::STORE }>,
+    #[expect(clippy::vec_box, reason = "one is moved out and in for each unit")]
     benches: Lock<Vec<Box<Bench>>, { rank::BENCHES }>,
     /// One for who has the lock of an object, and cannot wait.
     spare: Lock<Option<Box<Bench>>, { rank::BENCHES }>,
@@ -222,24 +227,38 @@ impl Store {
     }
 
     /// Stores what is left of a unit of `n` bytes; `None`: there is no memory.
-    pub fn put<M: Machine>(&self, mm: &Mm<M>, packed: &Packed<'_>, n: u64) -> Option<Pieces> {
+    pub fn put<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        packed: &Packed<'_>,
+        n: u64,
+    ) -> Option<(Kept, Pieces)> {
         let mut spans = self.spans.lock();
         let mut pieces = Pieces::new();
-        if let Packed::Bytes(bytes) = packed {
-            for piece in bytes.chunks(PAGE_SIZE as usize) {
-                let Some(at) = spans.take(mm, piece.len().div_ceil(STEP)) else {
-                    pieces.iter().for_each(|at| spans.give(mm, *at));
-                    return None;
-                };
-                mm.machine().mem().write(at, piece);
-                pieces.push(at);
+        let (len, first) = match packed {
+            Packed::Same(byte) => {
+                spans.figures.same += n / PAGE_SIZE;
+                (0, PhysAddr(u64::from(*byte) << 8))
             }
-            spans.figures.compressed += bytes.len() as u64;
-        } else {
-            spans.figures.same += n / PAGE_SIZE;
-        }
+            Packed::Bytes(bytes) => {
+                for piece in bytes.chunks(PAGE_SIZE as usize) {
+                    let Some(at) = spans.take(mm, piece.len().div_ceil(STEP)) else {
+                        pieces.iter().for_each(|at| spans.give(mm, *at));
+                        return None;
+                    };
+                    let (here, there) = piece.split_at(left_of(at).min(piece.len()));
+                    mm.machine().mem().write(at, here);
+                    if !there.is_empty() {
+                        mm.machine().mem().write(next_frame(mm, at), there);
+                    }
+                    pieces.push(at);
+                }
+                spans.figures.compressed += bytes.len() as u64;
+                (bytes.len(), pieces[0])
+            }
+        };
         spans.figures.original += n;
-        Some(pieces)
+        Some((Kept { len, first }, pieces))
     }
     /// Drops what was stored of a unit of `n` bytes, `len` when compressed, 0 if all were the same.
     pub fn drop<M: Machine>(&self, mm: &Mm<M>, pieces: &Pieces, len: usize, n: u64) {
@@ -253,63 +272,95 @@ impl Store {
     }
 }
 
-/// How many objects of a class a span has: those of which it can note that they are in use.
-const fn capacity(span: Order, class: usize) -> u32 {
-    let fit = span.bytes() as usize / (class * STEP);
-    if fit < 64 { fit as u32 } else { 64 }
+/// How many bytes of a piece there are in the frame that it begins in, if it is as long.
+fn left_of(at: PhysAddr) -> usize {
+    (PAGE_SIZE - at.0 % PAGE_SIZE) as usize
+}
+/// Where the rest of a piece is, in the next frame of its span.
+fn next_frame<M: Machine>(mm: &Mm<M>, at: PhysAddr) -> PhysAddr {
+    let next = mm.frames().get(at.frame()).span().next();
+    mm.frames().pfn(next).start()
+}
+
+/// How many objects of a class a span has.
+const fn capacity(class: usize) -> u32 {
+    (FRAMES[class - 1] * PAGE_SIZE as usize / (class * STEP)) as u32
 }
 
 impl Spans {
     /// Room for an object of this class.
     fn take<M: Machine>(&mut self, mm: &Mm<M>, class: usize) -> Option<PhysAddr> {
         let frames = mm.frames();
-        let span = match self.room[class - 1].first(frames) {
+        let mut frame = match self.room[class - 1].first(frames) {
             Some(span) => span,
             None => self.add(mm, class)?,
         };
-        let meta = frames.get(span);
-        let bit = meta.span().used().trailing_ones();
-        let used = meta.span().used() | 1 << bit;
-        meta.span().set_used(used);
-        if used.count_ones() == capacity(meta.order(), class) {
-            self.room[class - 1].remove(frames, span);
+        let span = frames.get(frame).span();
+        let bit = span.used().trailing_ones();
+        let used = span.used() | 1 << bit;
+        span.set(class, used);
+        if used.count_ones() == capacity(class) {
+            self.room[class - 1].remove(frames, frame);
         }
-        Some(PhysAddr(
-            span.start().0 + (bit as usize * class * STEP) as u64,
-        ))
+        let at = (bit as usize * class * STEP) as u64;
+        for _ in 0..at / PAGE_SIZE {
+            frame = frames.pfn(frames.get(frame).span().next());
+        }
+        Some(frame.start() + at % PAGE_SIZE)
     }
     fn add<M: Machine>(&mut self, mm: &Mm<M>, class: usize) -> Option<Pfn> {
+        let frames = mm.frames();
         // More comes back at once, and what is parked cannot without it.
-        let alloc = |order| mm.alloc(order, Kind::Kernel, Reserve::Kernel).ok();
-        let span = SPANS[class - 1].into_iter().find_map(alloc)?;
-        let meta = mm.frames().get(span);
-        meta.span().set_class(class);
-        meta.span().set_used(0);
-        self.figures.used += meta.order().bytes();
+        let alloc = |_| mm.alloc(Order(0), Kind::Kernel, Reserve::Kernel).ok();
+        let span: ArrayVec<Pfn, MOST_FRAMES> = (0..FRAMES[class - 1]).map_while(alloc).collect();
+        if span.len() < FRAMES[class - 1] {
+            span.iter()
+                .for_each(|frame| mm.free_kernel(*frame, Order(0)));
+            return None;
+        }
+        for (n, frame) in span.iter().enumerate() {
+            let next = span.get(n + 1).map_or(0, |next| frames.index(*next));
+            let view = frames.get(*frame).span();
+            view.link(next, (n > 0).then(|| (frames.index(span[0]), n as u64)));
+        }
+        frames.get(span[0]).span().set(class, 0);
+        self.figures.used += span.len() as u64 * PAGE_SIZE;
         self.figures.peak = self.figures.peak.max(self.figures.used);
-        self.room[class - 1].push(mm.frames(), span);
-        Some(span)
+        self.room[class - 1].push(frames, span[0]);
+        Some(span[0])
     }
     /// Gives the room of an object back.
     fn give<M: Machine>(&mut self, mm: &Mm<M>, at: PhysAddr) {
         let frames: &FrameTable = mm.frames();
-        let span = frames.head(at.frame());
-        let meta = frames.get(span);
-        let (class, used, order) = (meta.span().class(), meta.span().used(), meta.order());
-        let bit = (at.0 - span.start().0) / (class * STEP) as u64;
+        let view = frames.get(at.frame()).span();
+        let (first, n) = match view.class() {
+            0 => view.first(),
+            _ => (frames.index(at.frame()), 0),
+        };
+        let first = frames.pfn(first);
+        let span = frames.get(first).span();
+        let (class, used) = (span.class(), span.used());
+        let bit = (n * PAGE_SIZE + at.0 % PAGE_SIZE) / (class * STEP) as u64;
         debug_assert!(used & 1 << bit != 0, "{at:?} is not in use");
         let left = used & !(1 << bit);
-        meta.span().set_used(left);
-        let was_full = used.count_ones() == capacity(order, class);
+        span.set(class, left);
+        let was_full = used.count_ones() == capacity(class);
         match (was_full, left) {
-            (true, 1..) => self.room[class - 1].push(frames, span),
-            (false, 0) => self.room[class - 1].remove(frames, span),
+            (true, 1..) => self.room[class - 1].push(frames, first),
+            (false, 0) => self.room[class - 1].remove(frames, first),
             _ => {}
         }
         if left == 0 {
-            meta.span().set_class(0);
-            self.figures.used -= order.bytes();
-            mm.free_kernel(span, order);
+            self.figures.used -= (FRAMES[class - 1] as u64) * PAGE_SIZE;
+            let mut frame = first;
+            for _ in 0..FRAMES[class - 1] {
+                let view = frames.get(frame).span();
+                let next = view.next();
+                view.set(0, 0);
+                view.link(0, None);
+                mm.free_kernel(frame, Order(0));
+                frame = frames.pfn(next);
+            }
         }
     }
 }

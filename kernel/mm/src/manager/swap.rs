@@ -30,8 +30,6 @@ pub(super) struct Swap {
     free: Slots,
     pub resident: Lock<Resident, { rank::SLOTS }>,
     pub store: Store,
-    /// Where aging goes on: the space by its number, and the address.
-    hand: [AtomicU64; 2],
     /// While swap is turned off, how many slots may be used again if that is given up; else 0.
     leaving: AtomicU64,
 }
@@ -47,6 +45,8 @@ pub(super) struct Resident {
     hand: Pfn,
     /// How often something was begun to be stored.
     pub times: u32,
+    /// Where aging goes on: the space, which may have gone, and the address.
+    aged: (SpaceKey, VirtAddr),
 }
 
 /// The lock of all slots.
@@ -104,12 +104,12 @@ impl Swap {
             count: 0,
             hand: slots.start,
             times: 0,
+            aged: (SpaceKey::NONE, VirtAddr(0)),
         };
         Swap {
             free: Slots::new(table),
             resident: Lock::new(resident),
             store: Store::new(if slots.is_empty() { 0 } else { cpus }),
-            hand: Default::default(),
             leaving: AtomicU64::new(0),
         }
     }
@@ -122,14 +122,11 @@ impl<M: Machine> Mm<M> {
     }
     /// Where aging goes on: the space, which may have gone, and the address.
     pub(crate) fn hand(&self) -> (SpaceKey, VirtAddr) {
-        let [space, at] = &self.swap.hand;
-        let space = SpaceKey::from_number(space.load(Ordering::Relaxed));
-        (space, VirtAddr(at.load(Ordering::Relaxed)))
+        self.swap.resident.lock().aged
     }
     /// Moves it.
     pub(crate) fn set_hand(&self, space: SpaceKey, at: VirtAddr) {
-        self.swap.hand[0].store(space.number(), Ordering::Relaxed);
-        self.swap.hand[1].store(at.0, Ordering::Relaxed);
+        self.swap.resident.lock().aged = (space, at);
     }
     /// The figures of the store.
     pub fn stored(&self) -> Figures {
@@ -176,13 +173,13 @@ impl<M: Machine> Mm<M> {
     pub(super) fn unit(&self, slots: &Block, slot: Pfn) -> Unit {
         let order = slots.order.min(UNIT);
         let first = slots.head + (slot - slots.head) / order.pages() * order.pages();
-        match order != Order(0) && self.slot(first).used() == IN_PAGES {
-            true => Unit {
-                first: slot,
-                order: Order(0),
-            },
-            false => Unit { first, order },
-        }
+        let in_pages = order != Order(0) && self.slot(first).used() == IN_PAGES;
+        let (first, order) = if in_pages {
+            (slot, Order(0))
+        } else {
+            (first, order)
+        };
+        Unit { first, order }
     }
     /// Notes of the units of 2^order slots from the first of one on which pages were used.
     pub(super) fn set_used(&self, first: Pfn, order: Order, used: u32) {
@@ -270,10 +267,7 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn parked(&self, slot: Pfn) -> Option<Pfn> {
         let _lots = self.swap.resident.lock();
         let unit = self.unit(&self.frames().folio(slot), slot);
-        match self.place(unit) {
-            Place::Here(at) | Place::Storing(at, _) => Some(at + (slot - unit.first)),
-            Place::Stored(_) | Place::Loading(_) | Place::Empty => None,
-        }
+        Some(self.place(unit).frame()? + (slot - unit.first))
     }
 
     /// The frame of the page in a slot that an entry of the caller names, and how many of the `n`
@@ -283,9 +277,7 @@ impl<M: Machine> Mm<M> {
         let frames = self.frames();
         let mut lots = self.swap.resident.lock();
         let unit = self.unit(&frames.folio(slot), slot);
-        let (Place::Here(at) | Place::Storing(at, _)) = self.place(unit) else {
-            return None;
-        };
+        let at = self.place(unit).frame()?;
         self.set_place(unit, Place::Here(at));
         lots.set(unit.first, true);
         let pfn = at + (slot - unit.first);
@@ -326,10 +318,10 @@ impl<M: Machine> Mm<M> {
             slots.filter(|slot| named(*slot))
         };
         let known = 1 + names(head, slots.order).count() as u64;
-        let of_one_folio = self.units(slots).any(|unit| match self.place(unit) {
-            Place::Here(pfn) | Place::Storing(pfn, _) => frames.folio(pfn).order > to,
-            Place::Stored(_) | Place::Loading(_) | Place::Empty => false,
-        });
+        let mut folios = self
+            .units(slots)
+            .filter_map(|unit| self.place(unit).frame());
+        let of_one_folio = folios.any(|pfn| frames.folio(pfn).order > to);
         if of_one_folio || self.references(head) != known {
             return;
         }

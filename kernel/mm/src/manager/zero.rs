@@ -3,7 +3,7 @@
 //! While no leaf maps it, its frames count as free, as those in a CPU's list do: an allocation that
 //! finds no other frame frees it.
 
-use super::{Mm, OutOfMemory};
+use super::{Mm, Result};
 use crate::addr::Pfn;
 use crate::arch::Machine;
 use crate::frame::meta::Kind;
@@ -41,7 +41,7 @@ impl<M: Machine> Mm<M> {
         Pfn(self.huge_zero.pfn.load(Ordering::Relaxed))
     }
     /// A reference to the huge zero page for a new leaf; allocates it if it is not there.
-    pub(crate) fn get_huge_zero_page(&self) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn get_huge_zero_page(&self) -> Result<Pfn> {
         if let Some(pfn) = self.take_huge_zero_page(None) {
             return Ok(pfn);
         }

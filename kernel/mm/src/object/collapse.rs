@@ -7,7 +7,7 @@ use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
-use crate::manager::OutOfMemory;
+use crate::manager::{OutOfMemory, Result};
 use crate::stat::Event;
 use crate::thp::shmem::indices;
 use crate::thp::{Huge, PMD_ORDER, Stat};
@@ -28,7 +28,7 @@ pub(crate) enum Collapsed {
 impl<M: Machine> Object<M> {
     /// Makes the 512 pages from the aligned index `first` on one folio, with zeros for what is not
     /// there, unless they are. Nothing maps them, or some stay as they are.
-    pub(crate) fn collapse(&self, first: u64) -> Result<Collapsed, OutOfMemory> {
+    pub(crate) fn collapse(&self, first: u64) -> Result<Collapsed> {
         let range = indices(first, PMD_ORDER);
         let head = match self.mm.alloc(PMD_ORDER, Kind::Object, Reserve::User) {
             Ok(head) => head,
@@ -53,7 +53,7 @@ impl<M: Machine> Object<M> {
         inner: &mut ObjectPages,
         range: Range<u64>,
         head: Pfn,
-    ) -> Result<Option<Collapsed>, OutOfMemory> {
+    ) -> Result<Option<Collapsed>> {
         self.bring_all(inner, range.clone())?;
         let there = inner.pages.range(range.clone()).count() as u64;
         let ends = range.end > inner.len.div_ceil(PAGE_SIZE);

@@ -10,7 +10,7 @@ use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::folio::Folio;
 use crate::frame::Kind;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory, Result};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -85,7 +85,7 @@ impl<M: Machine> Object<M> {
 
     /// Reserves what is neither there nor reserved of the pages that back `pages` single pages from
     /// `first` on; or nothing.
-    pub fn claim(&self, first: u64, pages: u64) -> Result<(), OutOfMemory> {
+    pub fn claim(&self, first: u64, pages: u64) -> Result {
         let range = self.huge_range(first..first + pages);
         let mut inner = self.inner.lock();
         let known =
@@ -169,7 +169,7 @@ impl<M: Machine> Object<M> {
         index: u64,
         use_claim: bool,
         kind: Kind,
-    ) -> Result<Pfn, OutOfMemory> {
+    ) -> Result<Pfn> {
         let (order, claimed) = (huge.order, use_claim && inner.claims.remove(&index));
         if !claimed && !self.enter_pool(order.pages()) {
             return Err(OutOfMemory);
@@ -185,7 +185,7 @@ impl<M: Machine> Object<M> {
         huge: &Huge<M>,
         inner: &mut ObjectPages,
         index: u64,
-    ) -> Result<Option<Pfn>, OutOfMemory> {
+    ) -> Result<Option<Pfn>> {
         fallible::check()?;
         let Ok(page) = self.huge_take(huge, inner, index, true, Kind::Object) else {
             return Ok(None);
@@ -197,7 +197,7 @@ impl<M: Machine> Object<M> {
 
     /// A reference to the huge page that backs the single page `index`, made if it is a hole;
     /// `None` past the end, when there is no huge page left, and if memory of it has failed.
-    pub(crate) fn huge_page(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
+    pub(crate) fn huge_page(&self, index: u64) -> Result<Option<Folio>> {
         let index = index >> self.order().0;
         let mut inner = self.inner.lock();
         if index >= inner.len.div_ceil(1 << self.shift()) {
@@ -228,7 +228,7 @@ impl<M: Machine> Object<M> {
 
     /// A huge page of private memory for the single page `index` of a private mapping, for the
     /// space `who`; not zeroed.
-    pub(crate) fn huge_copy(&self, index: u64, who: Pfn) -> Result<Folio, OutOfMemory> {
+    pub(crate) fn huge_copy(&self, index: u64, who: Pfn) -> Result<Folio> {
         let huge = self.huge.as_ref().ok_or(OutOfMemory)?;
         let index = index >> huge.order.0;
         self.huge_copy_in(huge, &mut self.inner.lock(), index, who)
@@ -240,7 +240,7 @@ impl<M: Machine> Object<M> {
         inner: &mut ObjectPages,
         index: u64,
         who: Pfn,
-    ) -> Result<Folio, OutOfMemory> {
+    ) -> Result<Folio> {
         let owned = self.is_owned_by(who);
         let page = self.huge_take(huge, inner, index, owned, Kind::Anon)?;
         // The limit is one of files: private pages are counted while they are reserved only.

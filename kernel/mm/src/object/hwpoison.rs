@@ -9,7 +9,7 @@ use crate::addr::{Order, PAGE_SHIFT, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::Kind;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::stat::Event;
 use core::ops::Range;
 
@@ -57,11 +57,7 @@ impl<M: Machine> Object<M> {
     /// Takes note that the memory of the single page `index`, which is `frame`, has failed, and
     /// marks it. Returns the reference that the object had to it, unless it is a part of a huge
     /// page. `Ok(Err(()))`: another page is there by now.
-    pub(crate) fn fail(
-        &self,
-        index: u64,
-        frame: Pfn,
-    ) -> Result<Result<Option<Folio>, ()>, OutOfMemory> {
+    pub(crate) fn fail(&self, index: u64, frame: Pfn) -> Result<Result<Option<Folio>, ()>> {
         // For the node of the set, which cannot fail.
         fallible::check()?;
         let order = self.order();
@@ -84,7 +80,7 @@ impl<M: Machine> Object<M> {
 
     /// Moves the page at the single page `index`, which nothing maps, to another frame; returns the
     /// reference to the old one. `Ok(None)`: it is not `frame` any more, or somebody uses it.
-    pub(crate) fn migrate(&self, index: u64, frame: Pfn) -> Result<Option<Folio>, OutOfMemory> {
+    pub(crate) fn migrate(&self, index: u64, frame: Pfn) -> Result<Option<Folio>> {
         let order = self.order();
         let (whole, part) = (index >> order.0, index & (order.pages() - 1));
         let new = match order {

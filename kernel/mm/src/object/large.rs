@@ -20,7 +20,7 @@ use crate::arch::Machine;
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
-use crate::manager::OutOfMemory;
+use crate::manager::{OutOfMemory, Result};
 use crate::mutant::{self, Mutant};
 use crate::thp::shmem::{Place, indices};
 use crate::thp::{Huge, PMD_ORDER, Stat};
@@ -67,7 +67,7 @@ impl<M: Machine> Object<M> {
 
     /// [`Object::page`]; where it is a hole, of the largest folio that fits there and can be had.
     #[cold]
-    pub(crate) fn page_of_folio(&self, place: &Place) -> Result<Option<Folio>, OutOfMemory> {
+    pub(crate) fn page_of_folio(&self, place: &Place) -> Result<Option<Folio>> {
         let mut inner = self.inner.lock();
         let len = inner.len.div_ceil(PAGE_SIZE);
         if place.index >= len {
@@ -85,12 +85,7 @@ impl<M: Machine> Object<M> {
     }
 
     /// Adds a folio of zeros around an index, where nothing is.
-    fn add_folio(
-        &self,
-        inner: &mut ObjectPages,
-        index: u64,
-        order: Order,
-    ) -> Result<(), OutOfMemory> {
+    fn add_folio(&self, inner: &mut ObjectPages, index: u64, order: Order) -> Result {
         let pages = order.pages();
         if !self.enter_pool(pages) {
             self.mm.count_folios(order, Stat::ShmemFallbackCharge, 1);

@@ -2,7 +2,7 @@
 
 use super::Object;
 use crate::arch::Machine;
-use crate::manager::{OutOfMemory, SpaceKey};
+use crate::manager::{Result, SpaceKey};
 use crate::sync::{Lock, rank};
 use alloc::sync::Arc;
 use core::ops::Deref;
@@ -62,7 +62,7 @@ impl Mappers {
 impl Mapped {
     /// One area more.
     #[inline]
-    fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
+    fn enter(&mut self, space: SpaceKey) -> Result {
         *self.areas.get_or_insert(space, || 0)? += 1;
         Ok(())
     }
@@ -86,7 +86,7 @@ impl<M: Machine> From<Arc<Object<M>>> for Mapping<M> {
 
 impl<M: Machine> Mapping<M> {
     /// It is one of this space from now on.
-    pub(crate) fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
+    pub(crate) fn enter(&mut self, space: SpaceKey) -> Result {
         let mut mapped = self.object.mapped();
         mapped.enter(space)?;
         mapped.leave(self.part.space());
@@ -95,7 +95,7 @@ impl<M: Machine> Mapping<M> {
         Ok(())
     }
     /// The same for a child's space.
-    pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Self, OutOfMemory> {
+    pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Self> {
         let (object, part) = (self.object.clone(), Part::new(space, self.part.writable()));
         let mut mapped = object.mapped();
         mapped.enter(space)?;

@@ -20,7 +20,7 @@ pub use unmapped::Unmapped;
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory, Result};
 use crate::mutant::{self, Mutant};
 use crate::sync::{Lock, rank};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -108,7 +108,7 @@ impl<M: Machine> Object<M> {
     }
     /// Zeros of this length, all of which are promised: a shared anonymous mapping, a segment of
     /// shared memory.
-    pub fn promised(mm: &Arc<Mm<M>>, len: u64) -> Result<Arc<Self>, OutOfMemory> {
+    pub fn promised(mm: &Arc<Mm<M>>, len: u64) -> Result<Arc<Self>> {
         let pages = len.div_ceil(PAGE_SIZE);
         if !mm.may_promise(pages, 0) {
             return Err(OutOfMemory);
@@ -222,7 +222,7 @@ impl<M: Machine> Object<M> {
 
     /// Copies in, growing the object as needed. When memory runs out, what was written before stays
     /// and the length covers it. Not for objects of huge pages.
-    pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<(), OutOfMemory> {
+    pub fn write_at(&self, offset: u64, from: &[u8]) -> Result {
         let mut inner = self.inner.lock();
         let mut done = 0;
         for (index, inside, len) in pieces(offset, from.len() as u64, PAGE_SHIFT) {
@@ -287,7 +287,7 @@ impl<M: Machine> Object<M> {
 
     /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated
     /// is dropped again.
-    pub fn reserve(&self, offset: u64, len: u64) -> Result<(), OutOfMemory> {
+    pub fn reserve(&self, offset: u64, len: u64) -> Result {
         if len == 0 {
             return Ok(());
         }
@@ -312,7 +312,7 @@ impl<M: Machine> Object<M> {
 
     /// A reference to the page at `index`, allocated if it is a hole; `Ok(None)` at or past the end
     /// of the object, for a hole when the pool is used up, and for a page whose memory has failed.
-    pub(crate) fn page(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
+    pub(crate) fn page(&self, index: u64) -> Result<Option<Folio>> {
         let mut inner = self.inner.lock();
         if index >= inner.len.div_ceil(PAGE_SIZE) {
             return Ok(None);
@@ -341,7 +341,7 @@ impl<M: Machine> Object<M> {
         })
     }
     /// A reference to the page at `index`, if it is there.
-    pub(crate) fn page_if_there(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
+    pub(crate) fn page_if_there(&self, index: u64) -> Result<Option<Folio>> {
         let is_swapped = |found| match found {
             Found::Page(pfn) => Err(Folio::share(&self.mm, pfn)),
             found => Ok(matches!(found, Found::Swapped)),
@@ -373,7 +373,7 @@ impl<M: Machine> Object<M> {
         &self,
         index: u64,
         bytes: Option<&[u8]>,
-    ) -> Result<Result<Folio, bool>, OutOfMemory> {
+    ) -> Result<Result<Folio, bool>> {
         let mut inner = self.inner.lock();
         if index >= inner.len.div_ceil(PAGE_SIZE) {
             return Ok(Err(false));
@@ -417,12 +417,7 @@ impl<M: Machine> Object<M> {
 
     /// The page at `index`, allocated if it is a hole; `None` when the pool is used up, or its
     /// memory has failed.
-    fn page_in(
-        &self,
-        inner: &mut ObjectPages,
-        index: u64,
-        unfilled: bool,
-    ) -> Result<Option<Pfn>, OutOfMemory> {
+    fn page_in(&self, inner: &mut ObjectPages, index: u64, unfilled: bool) -> Result<Option<Pfn>> {
         if let Some(held) = inner.pages.get(&index).copied() {
             return self.frame_of(inner, index, held).map(Some);
         }

@@ -6,7 +6,7 @@ use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::frame::Block;
 use crate::frame::slots::{UNIT, Which};
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory, Result};
 use crate::mutant::{self, Mutant};
 use crate::thp::shmem::indices;
 use alloc::sync::Arc;
@@ -64,7 +64,7 @@ const LOOKED_AT: usize = 64;
 impl<M: Machine> Object<M> {
     /// The thread of reclaim finds it from now on, as it gets its first page, where there are
     /// slots.
-    pub(super) fn list(&self, inner: &mut ObjectPages) -> Result<(), OutOfMemory> {
+    pub(super) fn list(&self, inner: &mut ObjectPages) -> Result {
         if inner.number != 0 || self.mm.slots().reserved() == 0 {
             return Ok(());
         }
@@ -126,12 +126,7 @@ impl<M: Machine> Object<M> {
     }
 
     /// The frame of what is at an index.
-    pub(super) fn frame_of(
-        &self,
-        inner: &mut ObjectPages,
-        index: u64,
-        held: Held,
-    ) -> Result<Pfn, OutOfMemory> {
+    pub(super) fn frame_of(&self, inner: &mut ObjectPages, index: u64, held: Held) -> Result<Pfn> {
         match held.place() {
             Ok(frame) => Ok(frame),
             Err(slot) => self.bring(inner, index, slot),
@@ -139,7 +134,7 @@ impl<M: Machine> Object<M> {
     }
     /// Brings the page at an index back from its slot, with those of its unit.
     #[cold]
-    fn bring(&self, inner: &mut ObjectPages, index: u64, slot: Pfn) -> Result<Pfn, OutOfMemory> {
+    fn bring(&self, inner: &mut ObjectPages, index: u64, slot: Pfn) -> Result<Pfn> {
         let unit = self.mm.bring(slot)?;
         let first = index - (slot - unit.first);
         let range = first..first + unit.order.pages();
@@ -150,11 +145,7 @@ impl<M: Machine> Object<M> {
         Ok(head + (index - first))
     }
     /// Brings all pages of a range of indices back.
-    pub(super) fn bring_all(
-        &self,
-        inner: &mut ObjectPages,
-        range: Range<u64>,
-    ) -> Result<(), OutOfMemory> {
+    pub(super) fn bring_all(&self, inner: &mut ObjectPages, range: Range<u64>) -> Result {
         let is_swapped = |(_, held): &(&u64, &Held)| held.frame().is_none();
         while let Some((&index, &held)) = inner.pages.range(range.clone()).find(is_swapped) {
             self.frame_of(inner, index, held)?;
@@ -163,11 +154,7 @@ impl<M: Machine> Object<M> {
     }
     /// The frame at an index, if it is no hole. Its page comes back alone, and may use all of the
     /// reserve: the rest of its unit stays stored as it is. `Err`: that is used up.
-    pub(super) fn frame_at(
-        &self,
-        inner: &mut ObjectPages,
-        index: u64,
-    ) -> Result<Option<Pfn>, OutOfMemory> {
+    pub(super) fn frame_at(&self, inner: &mut ObjectPages, index: u64) -> Result<Option<Pfn>> {
         let slot = match inner.pages.get(&index).map(|held| held.place()) {
             Some(Err(slot)) => slot,
             found => return Ok(found.and_then(Result::ok)),
@@ -208,7 +195,7 @@ impl<M: Machine> Object<M> {
     }
 
     /// Brings pages of a range of indices back. One step, which leaves the rest of the range.
-    pub(crate) fn bring_step(&self, range: &mut Range<u64>) -> Result<(), OutOfMemory> {
+    pub(crate) fn bring_step(&self, range: &mut Range<u64>) -> Result {
         let mut inner = self.inner.lock();
         for _ in 0..LOOKED_AT {
             let Some((&index, &held)) = inner.pages.range(range.clone()).next() else {

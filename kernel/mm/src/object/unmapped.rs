@@ -5,7 +5,7 @@ use crate::addr::Pfn;
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::Kind;
-use crate::manager::OutOfMemory;
+use crate::manager::{OutOfMemory, Result};
 use alloc::sync::Arc;
 
 /// A huge page for one place in an object, or in a private mapping. Dropped, it goes back to its
@@ -36,7 +36,7 @@ impl<M: Machine> Object<M> {
         self: &Arc<Self>,
         index: u64,
         who: Option<Pfn>,
-    ) -> Result<Unmapped<M>, OutOfMemory> {
+    ) -> Result<Unmapped<M>> {
         let huge = self.huge.as_ref().ok_or(OutOfMemory)?;
         let at = index >> huge.order.0;
         let mut inner = self.inner.lock();
@@ -80,7 +80,7 @@ impl<M: Machine> Unmapped<M> {
 
     /// Enters it in the object of a shared mapping, unless there is a page by now, or the object
     /// ends before. Returns a reference for the mapping: of a private one the only reference.
-    pub(crate) fn enter(mut self) -> Result<Result<Folio, Refused>, OutOfMemory> {
+    pub(crate) fn enter(mut self) -> Result<Result<Folio, Refused>> {
         fallible::check()?;
         if !self.shared {
             if self.claimed {

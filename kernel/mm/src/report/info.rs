@@ -3,7 +3,9 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
-use crate::space::{AREAS, AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
+use crate::space::{
+    AREAS, AddressSpace, Error, Inner, Mapped, PageInfo, Result, Usage, user_pages,
+};
 use crate::table::{Leaf, Marker, is_swapped, step};
 use crate::vma::Vma;
 use alloc::vec::Vec;
@@ -178,7 +180,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// mincore(2): one byte per page, 1 if it is in memory. EINVAL: misaligned; ENOMEM: a hole.
-    pub fn mincore(&self, start: VirtAddr, into: &mut [u8]) -> Result<(), Error> {
+    pub fn mincore(&self, start: VirtAddr, into: &mut [u8]) -> Result {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
         }

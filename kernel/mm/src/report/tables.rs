@@ -1,6 +1,6 @@
 //! The entries of page tables, as `/proc/PID/page_tables` shows them.
 
-use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::space::AddressSpace;
@@ -35,12 +35,8 @@ pub enum EntryTo {
     Memory {
         /// Rights and use.
         attrs: Attrs,
-        /// The kind of the frames.
-        kind: Kind,
-        /// The folio that they belong to, by its first frame.
-        head: Pfn,
-        /// The folio's order.
-        order: Order,
+        /// The folio that the frames belong to.
+        folio: Block,
     },
     /// Swap slots.
     Slots {
@@ -158,18 +154,13 @@ fn run<M: Machine>(node: Node<'_, M>, entry: Entry, va: VirtAddr) -> Option<Entr
         Entry::Table(table) => (table, EntryTo::Table),
         Entry::Shared(table) => (table, EntryTo::Shared(frames.get(table).refs())),
         Entry::Leaf { pfn, attrs } => {
-            let block = frames.folio(pfn);
-            let to = match block.kind {
+            let folio = frames.folio(pfn);
+            let to = match folio.kind {
                 Kind::Swap => EntryTo::Slots {
-                    block,
+                    block: folio,
                     parked: node.mm.parked(pfn).map(|pfn| (pfn, frames.folio(pfn))),
                 },
-                kind => EntryTo::Memory {
-                    attrs,
-                    kind,
-                    head: block.head,
-                    order: block.order,
-                },
+                _ => EntryTo::Memory { attrs, folio },
             };
             (pfn, to)
         }

@@ -5,7 +5,7 @@ use crate::arch::{Attrs, Machine};
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
-use crate::space::{AddressSpace, Collapse, Error, Inner, Locked};
+use crate::space::{AddressSpace, Collapse, Error, Inner, Locked, Result};
 use crate::thp::policy::block;
 use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::vma::{Backing, Prot, Vma};
@@ -27,7 +27,7 @@ impl<M: Machine> AddressSpace<M> {
     /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the VMA or the process
     /// forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM without a free
     /// folio.
-    pub(crate) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
+    pub(crate) fn collapse_now(&self, at: VirtAddr) -> Result {
         let eligible = |vma: &Vma<M>| vma.flags.collapse_orders(self.thp_permit());
         let limits = CollapseLimits::ANY;
         match self.lock().collapse(at, limits, eligible) {

@@ -5,7 +5,7 @@ use crate::addr::VirtAddr;
 use crate::arch::{Level, Machine};
 use crate::fault::{Access, fresh_attrs};
 use crate::object::{Collapsed, Object};
-use crate::space::{AddressSpace, Error, Inner, Locked, Pages, gathered};
+use crate::space::{AddressSpace, Error, Inner, Locked, Pages, Result, gathered};
 use crate::table::Cursor;
 use crate::thp::PMD_ORDER;
 use crate::thp::policy::block;
@@ -19,17 +19,12 @@ impl<M: Machine> AddressSpace<M> {
     /// Collapses the 2 MiB of a shared mapping around `at`, and maps them by a PMD leaf; `None`:
     /// there is no such mapping. EINVAL: nothing is there; EAGAIN: a page is pinned, or in use all
     /// the time; ENOMEM.
-    pub(crate) fn collapse_shared(&self, at: VirtAddr) -> Option<Result<(), Error>> {
+    pub(crate) fn collapse_shared(&self, at: VirtAddr) -> Option<Result> {
         let (object, first) = self.lock().shared_block(at)?;
         Some(self.collapse_object(at, &object, first))
     }
 
-    fn collapse_object(
-        &self,
-        at: VirtAddr,
-        object: &Arc<Object<M>>,
-        first: u64,
-    ) -> Result<(), Error> {
+    fn collapse_object(&self, at: VirtAddr, object: &Arc<Object<M>>, first: u64) -> Result {
         for _ in 0..ROUNDS {
             match object.collapse(first)? {
                 Collapsed::Done => {

@@ -9,7 +9,7 @@
 //! tried again (`Resolution::Claimed`). It sees the VMAs from before the verb or from after it,
 //! and none in between. A stack grows then, too, and not into a range that is to be mapped.
 
-use super::{AddressSpace, Error, Locked};
+use super::{AddressSpace, Error, Locked, Result};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::vma::Vma;
@@ -31,7 +31,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Locks the space for a change of its VMAs, after any change in progress. Error: the thread is
     /// to end. In line, and made in one place: it would be copied where two ways meet.
     #[inline(always)]
-    pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
+    pub(crate) fn areas(&self) -> Result<Areas<'_, M>> {
         loop {
             let mut locked = self.lock();
             if !locked.claimed {

@@ -1,6 +1,6 @@
 //! Resident pages by kind, and the checks of a new mapping against limits and memory.
 
-use super::{Error, Inner, Locked};
+use super::{Error, Inner, Locked, Result};
 use crate::addr::PAGE_SIZE;
 use crate::arch::Machine;
 use crate::manager::{Mm, Policy};
@@ -72,7 +72,7 @@ fn bytes(pages: u64) -> u64 {
 
 impl<M: Machine> Locked<'_, M> {
     /// Checks a new VMA, `replaced` pages of which are mapped now, against limits and memory.
-    pub(crate) fn may_map(&self, vma: &Vma<M>, replaced: u64) -> Result<(), Error> {
+    pub(crate) fn may_map(&self, vma: &Vma<M>, replaced: u64) -> Result {
         let pages = vma.range.pages();
         if vma.flags.is_locked() && !self.may_lock(pages) {
             return Err(Error::Again);
@@ -81,7 +81,7 @@ impl<M: Machine> Locked<'_, M> {
         self.may_commit(pages, vma)
     }
     /// Whether `pages` more may be promised in a VMA like this one (vm.overcommit_memory, proc(5)).
-    pub(crate) fn may_commit(&self, pages: u64, vma: &Vma<M>) -> Result<(), Error> {
+    pub(crate) fn may_commit(&self, pages: u64, vma: &Vma<M>) -> Result {
         match !vma.is_accountable() || self.may_promise(pages) {
             true => Ok(()),
             false => Err(Error::NoMem),
@@ -89,7 +89,7 @@ impl<M: Machine> Locked<'_, M> {
     }
     /// Whether a child may be promised what these VMAs come to.
     #[inline]
-    pub(crate) fn may_copy(&self, vmas: &VmaTree<M>) -> Result<(), Error> {
+    pub(crate) fn may_copy(&self, vmas: &VmaTree<M>) -> Result {
         // With another policy each VMA may be what it was allowed to be.
         let never = self.mm().overcommit().policy() == Policy::Never;
         match never && !self.may_promise(vmas.figures().charged) {
@@ -107,14 +107,14 @@ impl<M: Machine> Locked<'_, M> {
 
 impl<M: Machine> Inner<M> {
     /// Checks `pages` more in a VMA like this one: RLIMIT_AS and RLIMIT_DATA.
-    pub(crate) fn may_expand(&self, pages: u64, vma: &Vma<M>) -> Result<(), Error> {
+    pub(crate) fn may_expand(&self, pages: u64, vma: &Vma<M>) -> Result {
         if bytes(self.vmas.pages() + pages) > self.limits.address_space {
             return Err(Error::NoMem);
         }
         self.may_add_data(pages, vma)
     }
     /// Checks `pages` more in a VMA like this one: RLIMIT_DATA.
-    pub(crate) fn may_add_data(&self, pages: u64, vma: &Vma<M>) -> Result<(), Error> {
+    pub(crate) fn may_add_data(&self, pages: u64, vma: &Vma<M>) -> Result {
         let data = vma.is_data() && self.limits.data != u64::MAX;
         if data && bytes(self.vmas.figures().data + pages) > self.limits.data {
             return Err(Error::NoMem);

@@ -2,7 +2,7 @@
 
 use super::{AddressSpace, Error};
 use crate::arch::Machine;
-use crate::manager::{AnyOne, Family, Mm, OutOfMemory, SpaceKey};
+use crate::manager::{AnyOne, Family, Mm, Result, SpaceKey};
 use crate::object::Object;
 use alloc::sync::{Arc, Weak};
 use core::ops::Deref;
@@ -34,7 +34,7 @@ impl<M: Machine> Handle<M> {
         Arc::get_mut(&mut self.0).expect("nobody else has a reference")
     }
     /// Others find it from now on.
-    pub(crate) fn list(&self) -> Result<(), OutOfMemory> {
+    pub(crate) fn list(&self) -> Result {
         let space: Weak<AddressSpace<M>> = Arc::downgrade(&self.0);
         self.mm.list_space(self.key, space)
     }

@@ -20,7 +20,7 @@ pub(crate) use shared::Reading;
 pub(crate) use steps::AREA;
 pub use types::{
     Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, Mdwe, Offline,
-    PageInfo, Place, Smaps, Usage,
+    PageInfo, Place, Result, Smaps, Usage,
 };
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -89,7 +89,7 @@ pub(crate) struct Inner<M: Machine> {
 impl<M: Machine> AddressSpace<M> {
     /// An empty address space that nobody finds. [`Error::Again`]: no free id
     /// ([`crate::own::Ids::MOST`]).
-    pub(crate) fn unlisted(mm: &Arc<Mm<M>>, family: Arc<Family>) -> Result<Arc<Self>, Error> {
+    pub(crate) fn unlisted(mm: &Arc<Mm<M>>, family: Arc<Family>) -> Result<Arc<Self>> {
         mm.prepare_idle_root();
         let id = mm.take_id(family).ok_or(Error::Again)?;
         let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;

@@ -1,7 +1,7 @@
 //! A space in which several threads run: CPUs that fault have its lock as readers, and add up what
 //! they map on lines of their own.
 
-use super::{AddressSpace, Error, Inner};
+use super::{AddressSpace, Error, Inner, Result};
 use crate::addr::VirtAddr;
 use crate::arch::{Cpu, Machine};
 use crate::sync::{AtomicU64, Ordering, ReadGuard, add_own, rank};
@@ -49,7 +49,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Several CPUs will run threads in the space: from now on their faults run beside each other.
     /// Called before the second thread starts; without it, or with one CPU, one fault waits for the
     /// other. Error: no memory.
-    pub fn share(&self) -> Result<(), Error> {
+    pub fn share(&self) -> Result {
         let cpus = self.mm.readers().len();
         if cpus == 1 || self.inner.is_shared() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The walk over the VMAs of a range for work on their pages, in steps that bound the time under
 //! the lock. VMAs may change between steps: they are seen as they are, or not.
 
-use super::{AddressSpace, Error, Locked};
+use super::{AddressSpace, Error, Locked, Result};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::table::Budget;
@@ -11,7 +11,7 @@ use crate::vma::Slot;
 pub(crate) const AREA: u32 = 16;
 
 /// Where the rest begins, if any.
-type Stop = Result<Option<VirtAddr>, Error>;
+type Stop = Result<Option<VirtAddr>>;
 
 impl<M: Machine> AddressSpace<M> {
     /// Calls `f` with each VMA and its part of `range`, or the rest of it: `f` works within the
@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<M> {
         &self,
         range: VirtRange,
         f: impl FnMut(&mut Locked<'_, M>, Slot, VirtRange, &mut Budget) -> Stop,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         self.in_areas(range, |_| Ok(()), f)
     }
 
@@ -31,9 +31,9 @@ impl<M: Machine> AddressSpace<M> {
     pub(crate) fn in_areas(
         &self,
         range: VirtRange,
-        mut beside: impl FnMut(&mut VirtRange) -> Result<(), Error>,
+        mut beside: impl FnMut(&mut VirtRange) -> Result,
         mut f: impl FnMut(&mut Locked<'_, M>, Slot, VirtRange, &mut Budget) -> Stop,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool> {
         let (mut rest, mut covered) = (range, true);
         loop {
             beside(&mut rest)?;

@@ -8,6 +8,9 @@ use crate::manager::OutOfMemory;
 use crate::object::{Refused, Sealed};
 use crate::vma::{Backing, Figures, Prot, VmaFlags};
 
+/// Of a verb.
+pub type Result<T = (), E = Error> = core::result::Result<T, E>;
+
 /// Error of a verb; the name is the errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {

@@ -6,7 +6,7 @@ use super::node::{Node, Present, PteTable};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::stat::Event;
 use crate::thp::{PMD_ORDER, policy::block};
 use crate::tlb::{Gather, Removed};
@@ -43,7 +43,7 @@ impl<'a, M: Machine> Change<'_, '_, 'a, M> {
 
     /// Splits the page's PMD leaf, or makes its shared table private to this space, and descends to
     /// its PTE.
-    pub fn open(self) -> Result<(), OutOfMemory> {
+    pub fn open(self) -> Result {
         let Cursor { space, va, .. } = &mut *self.cursor;
         let mut edit = space.edit(self.gather);
         edit.split_leaf(*va, Reserve::User)?;

@@ -7,7 +7,7 @@ use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::Block;
 use crate::frame::zone::Reserve;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::own::{By, Owner};
 use crate::sync::{BitGuard, rank};
 use crate::thp::Huge;
@@ -60,7 +60,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
     }
     /// Allocates the page's PTE table, for a CPU that has the space's lock as a reader. The cursor
     /// descends to it; or to that of another CPU, if there is one by now.
-    pub fn add_table(&mut self) -> Result<(), OutOfMemory> {
+    pub fn add_table(&mut self) -> Result {
         let table = self.mm().alloc_table(Reserve::User)?;
         let Some(guard) = self.lock_table(Level::Pmd).filter(|_| self.pmd_is_empty()) else {
             self.mm().free_table(table);
@@ -195,13 +195,13 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     /// Allocates the tables down to `level`; on failure none is left linked.
     #[inline]
-    pub fn prepare(&mut self, level: Level) -> Result<(), OutOfMemory> {
+    pub fn prepare(&mut self, level: Level) -> Result {
         if self.node.level <= level {
             return Ok(());
         }
         self.make_tables(level)
     }
-    fn make_tables(&mut self, level: Level) -> Result<(), OutOfMemory> {
+    fn make_tables(&mut self, level: Level) -> Result {
         debug_assert!(self.read() == Entry::Absent);
         let (mm, mut fresh) = (self.mm(), ArrayVec::<Pfn, 3>::new());
         for _ in 0..self.node.level as usize - level as usize {

@@ -15,7 +15,7 @@ use super::walk::some_leaf_tables;
 use super::{Budget, Cursor, budget, note};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use core::convert::Infallible;
 
 /// Whether an entry is a guard. Out of line: zaps ask it of few entries.
@@ -28,13 +28,13 @@ pub(super) fn is_guard<M: Machine>(raw: u64) -> bool {
 impl<M: Machine> Edit<'_, '_, M> {
     /// Installs guards in `range`, which lies under one PMD entry and is empty. No flush: absent
     /// entries are not cached. Out of memory for a table: no change.
-    pub fn guard(&mut self, range: VirtRange, budget: &mut Budget) -> Result<(), OutOfMemory> {
+    pub fn guard(&mut self, range: VirtRange, budget: &mut Budget) -> Result {
         self.markers(range, Marker::Guard)?;
         budget.take(budget::TABLE + range.pages() as u32);
         Ok(())
     }
     /// Installs poison where nothing is, or markers are. A huge page may have several PMD entries.
-    pub fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+    pub fn poison(&mut self, range: VirtRange) -> Result {
         for part in by_pmd(range) {
             Cursor::new(self.mm(), self.space, part.start).prepare(Level::Pte)?;
         }
@@ -45,7 +45,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         }
         by_pmd(range).try_for_each(|part| self.markers(part, Marker::Poison))
     }
-    fn markers(&mut self, range: VirtRange, marker: Marker) -> Result<(), OutOfMemory> {
+    fn markers(&mut self, range: VirtRange, marker: Marker) -> Result {
         let mut cursor = Cursor::new(self.mm(), self.space, range.start);
         cursor.prepare(Level::Pte)?;
         cursor.node.ptes().install_markers(range, marker);

@@ -5,7 +5,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, TABLE_ENTRIES, Tlb};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::stat::Event;
 use crate::sync::{Lock, rank};
 use alloc::sync::Arc;
@@ -34,7 +34,7 @@ impl<M: Machine> KernelSpace<M> {
 
     /// Maps `va`, which is absent, to `pa ..` by the largest entries that fit. On failure nothing
     /// is mapped.
-    pub fn map(&self, va: VirtRange, pa: PhysAddr, attrs: Attrs) -> Result<(), OutOfMemory> {
+    pub fn map(&self, va: VirtRange, pa: PhysAddr, attrs: Attrs) -> Result {
         assert!(
             (va.start.0 | va.end.0 | pa.0) & (PAGE_SIZE - 1) == 0,
             "the kernel maps whole pages"
@@ -59,14 +59,7 @@ impl<M: Machine> KernelSpace<M> {
         self.clear(*root, va);
     }
 
-    fn map_one(
-        &self,
-        root: Pfn,
-        va: VirtAddr,
-        pa: PhysAddr,
-        leaf: Level,
-        attrs: Attrs,
-    ) -> Result<(), OutOfMemory> {
+    fn map_one(&self, root: Pfn, va: VirtAddr, pa: PhysAddr, leaf: Level, attrs: Attrs) -> Result {
         let mut node = self.root(root).down_to(va, leaf);
         while node.level > leaf {
             assert_absent(node, va);

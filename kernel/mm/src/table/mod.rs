@@ -54,7 +54,7 @@ use crate::addr::Pfn;
 use crate::arch::Machine;
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::stat::Event;
 use crate::sync;
 
@@ -67,7 +67,7 @@ pub struct PageTable {
 
 impl PageTable {
     /// Allocates a root with an empty user half.
-    pub fn new<M: Machine>(mm: &Mm<M>) -> Result<PageTable, OutOfMemory> {
+    pub fn new<M: Machine>(mm: &Mm<M>) -> Result<PageTable> {
         let root = mm.alloc_table(Reserve::User)?;
         mm.machine().prepare_root(root);
         Ok(PageTable { root, pages: 1 })
@@ -107,7 +107,7 @@ impl PageTable {
 
 impl<M: Machine> Mm<M> {
     /// Allocates a zeroed frame for a user page table.
-    fn alloc_table(&self, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+    fn alloc_table(&self, reserve: Reserve) -> Result<Pfn> {
         let pfn = self.alloc_zeroed(Kind::Table, reserve)?;
         let meta = self.frames().get(pfn).page_table();
         meta.set_live(0);

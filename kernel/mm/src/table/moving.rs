@@ -22,7 +22,7 @@ use super::{Cursor, Zap};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::{OutOfMemory, Result};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 
@@ -30,12 +30,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Moves everything mapped in `from`, which is not empty, to `to ..`, which is unmapped. All
     /// tables are allocated first, so a failure changes nothing. Empty source tables are freed.
     /// With `all_whole`, as for huge pages, leaves move whole whatever the switch says.
-    pub fn move_range(
-        &mut self,
-        from: VirtRange,
-        to: VirtAddr,
-        all_whole: bool,
-    ) -> Result<(), OutOfMemory> {
+    pub fn move_range(&mut self, from: VirtRange, to: VirtAddr, all_whole: bool) -> Result {
         let largest = match all_whole {
             true => Level::Pud,
             false => self.mm().switches().move_level(),
@@ -183,7 +178,7 @@ impl Plan {
         edit: &mut Edit<'_, 'a, M>,
         node: Node<'a, M>,
         part: VirtRange,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result {
         let mut left = part;
         while !left.is_empty() {
             let piece = self.piece(node.level, left);

@@ -42,7 +42,7 @@ use super::{Budget, Cursor, Zap, budget, fork, note};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::mutant::{self, Mutant};
 use crate::own::Owner;
 use crate::stat::Event;
@@ -144,7 +144,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
 
     /// Makes a shared table for `va` private to this space. Out of memory: no change.
     #[inline(never)]
-    pub fn unshare(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
+    pub fn unshare(&mut self, va: VirtAddr, reserve: Reserve) -> Result {
         let Some(Hung { pmd, index, table }) = Hung::find(self.root(), va) else {
             return Ok(());
         };
@@ -168,7 +168,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
 
     /// [`Edit::unshare`] of the table of a walk, which goes on with the copy.
     #[inline(always)]
-    pub(super) fn own(&mut self, leaves: &mut Leaves<'a, M>) -> Result<(), OutOfMemory> {
+    pub(super) fn own(&mut self, leaves: &mut Leaves<'a, M>) -> Result {
         if leaves.shared {
             let start = leaves.part.start;
             self.unshare(start, Reserve::User)?;
@@ -221,7 +221,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         &mut self,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         some_leaf_tables(self.root(), range, budget, &mut |mut leaves, budget| {
             // Unshared tables are skipped, but in sparse memory the walk is long.
             let entries = if leaves.shared { TABLE_ENTRIES } else { 0 };

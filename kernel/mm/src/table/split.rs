@@ -8,7 +8,7 @@ use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
@@ -18,13 +18,13 @@ use crate::thp::PMD_ORDER;
 impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Splits the PMD leaves and unshares the tables that the ends of `range` cut, with tables from
     /// `reserve`. On failure one may be split already, which is invisible.
-    pub fn split_ends(&mut self, range: VirtRange, reserve: Reserve) -> Result<(), OutOfMemory> {
+    pub fn split_ends(&mut self, range: VirtRange, reserve: Reserve) -> Result {
         self.split_at(range.start, reserve)?;
         self.split_at(range.end, reserve)
     }
 
     /// Splits the PMD leaf, or unshares the table, that covers both sides of `va`.
-    fn split_at(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
+    fn split_at(&mut self, va: VirtAddr, reserve: Reserve) -> Result {
         if !va.is_aligned(Level::Pmd.bytes())
             && let Some(pmd) = self.root().table_at(va, Level::Pmd)
         {
@@ -36,12 +36,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Makes a table of the entry for `va`, which changes partly, if it is a PMD leaf or a shared
     /// table.
     #[inline]
-    pub(super) fn open(
-        &mut self,
-        node: Node<'a, M>,
-        va: VirtAddr,
-        reserve: Reserve,
-    ) -> Result<(), OutOfMemory> {
+    pub(super) fn open(&mut self, node: Node<'a, M>, va: VirtAddr, reserve: Reserve) -> Result {
         match node.entry(node.index(va)) {
             Entry::Leaf { .. } => self.split_leaf(va, reserve),
             Entry::Shared(_) => self.unshare(va, reserve),
@@ -50,7 +45,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     }
 
     /// Splits the PMD leaf that maps `va`, if any, with a table from `reserve`.
-    pub fn split_leaf(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
+    pub fn split_leaf(&mut self, va: VirtAddr, reserve: Reserve) -> Result {
         let mm = self.mm();
         let pmd = self.root().table_at(va, Level::Pmd);
         let index = Level::Pmd.index(va);

@@ -23,7 +23,7 @@ use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
 use crate::frame::slots::{UNIT, Which, is_sparse};
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::own::{Meter, Part};
 use crate::stat::Event;
 use crate::switch::SwapIn;
@@ -66,7 +66,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         budget: &mut Budget,
         which: Which,
         parked: &mut Parked,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
             budget.take_leaves(&leaves);
             let start = leaves.part.start;
@@ -116,7 +116,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         &mut self,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let walked = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
             let start = leaves.part.start;
             let has_some = |table: &PteTable<'_, M>| {

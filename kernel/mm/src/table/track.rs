@@ -7,7 +7,7 @@ use super::edit::Edit;
 use super::walk::some_leaf_tables;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::stat::Event;
 
 fn tracked(attrs: Attrs) -> Attrs {
@@ -22,7 +22,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         &mut self,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         some_leaf_tables(self.root(), range, budget, &mut |mut leaves, budget| {
             budget.take_leaves(&leaves);
             self.own(&mut leaves)?;

@@ -17,7 +17,7 @@ use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::thp::{PMD_ORDER, policy::block};
@@ -49,7 +49,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         order: Order,
         empty: bool,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let mut rest = range;
         while let Some(piece) = rest.intersection(&block(rest.start, order.max(PMD_ORDER))) {
             if budget.is_spent() {
@@ -83,7 +83,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
 
     /// Makes the PTE table for `va`, unless there is one or a PMD leaf. One of an object's folio is
     /// split: markers take the place of its pages one by one.
-    fn prepare_markers(&mut self, va: VirtAddr) -> Result<(), OutOfMemory> {
+    fn prepare_markers(&mut self, va: VirtAddr) -> Result {
         let mm = self.mm();
         let mut cursor = Cursor::new(mm, self.space, va);
         let of_object = |leaf: &Leaf| mm.frames().folio(leaf.pfn).kind == Kind::Object;
@@ -105,7 +105,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         range: VirtRange,
         all: bool,
         zap: &mut Zap,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let mut rest = range;
         while let Some(piece) = rest.intersection(&self.folio_block(rest.start)) {
             if zap.budget.is_spent() {
@@ -162,11 +162,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         block(va, order.unwrap_or(PMD_ORDER).max(PMD_ORDER))
     }
     /// Allocates `n` tables, or none.
-    fn alloc_tables(
-        &self,
-        n: usize,
-        tables: &mut ArrayVec<Pfn, TABLES>,
-    ) -> Result<(), OutOfMemory> {
+    fn alloc_tables(&self, n: usize, tables: &mut ArrayVec<Pfn, TABLES>) -> Result {
         for _ in 0..n {
             match self.mm().alloc_table(Reserve::User) {
                 Ok(table) => tables.push(table),

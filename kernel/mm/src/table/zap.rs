@@ -7,7 +7,7 @@ use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::manager::{Mm, OutOfMemory, SpaceId};
+use crate::manager::{Mm, Result, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::{self, Gather};
@@ -90,11 +90,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// [`Edit::split_ends`] and [`Edit::zap`] of a range whose tables stay. Out of memory:
     /// nothing was zapped.
     #[inline]
-    pub fn zap_part(
-        &mut self,
-        range: VirtRange,
-        zap: &mut Zap,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    pub fn zap_part(&mut self, range: VirtRange, zap: &mut Zap) -> Result<Option<VirtAddr>> {
         debug_assert!(zap.keep_tables && !range.is_empty());
         let table = Level::Pmd.bytes();
         let near = (range.start.0 ^ (range.end.0 - 1)) < table;

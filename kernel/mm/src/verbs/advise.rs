@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution, Stopped};
 use crate::frame::slots::Which;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::mutant::{self, Mutant};
 use crate::object::Mapping;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
@@ -281,7 +281,7 @@ impl<M: Machine> Locked<'_, M> {
         part: VirtRange,
         keep_guards: bool,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let mut zap = Zap {
             keep_guards: keep_guards && !mutant::on(Mutant::DropGuards),
             keep_tables: true,

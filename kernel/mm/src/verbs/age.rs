@@ -4,7 +4,7 @@
 use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::frame::slots::Which;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::space::{AddressSpace, Inner, Locked};
 use crate::stat::Event;
 use crate::table::{Budget, Parked, Zap};
@@ -205,7 +205,7 @@ impl<M: Machine> Locked<'_, M> {
         budget: &mut Budget,
         which: Which,
         parked: &mut Parked,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let (before, unmapped) = (parked.pages, parked.unmapped);
         let stopped = self.edit(|edit| edit.park_some(part, budget, which, parked));
         self.rss.swapped += parked.pages - before;

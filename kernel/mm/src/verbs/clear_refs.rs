@@ -2,13 +2,13 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::space::{AREAS, AddressSpace, Error};
+use crate::space::{AREAS, AddressSpace, Result};
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// 4: clears soft-dirty (soft-dirty.rst). What is mapped, grown or moved later is soft-dirty.
     /// Out of memory, which only shared tables need: some pages stay soft-dirty.
-    pub fn clear_soft_dirty(&self) -> Result<(), Error> {
+    pub fn clear_soft_dirty(&self) -> Result {
         let mut areas = self.areas()?;
         // No merge here with a VMA not yet marked: both would count as written.
         let mut at = VirtAddr(0);

@@ -2,7 +2,7 @@
 //! executable that is or was writable.
 
 use crate::arch::Machine;
-use crate::space::{AddressSpace, Error, Inner, Mdwe};
+use crate::space::{AddressSpace, Error, Inner, Mdwe, Result};
 use crate::vma::Prot;
 
 impl<M: Machine> AddressSpace<M> {
@@ -13,7 +13,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// PR_SET_MDWE: for later calls; what is mapped stays. EINVAL: NO_INHERIT alone; EPERM: it
     /// would take something back.
-    pub fn set_mdwe(&self, mdwe: Mdwe) -> Result<(), Error> {
+    pub fn set_mdwe(&self, mdwe: Mdwe) -> Result {
         if mdwe == Mdwe::NO_INHERIT {
             return Err(Error::Inval);
         }
@@ -46,7 +46,7 @@ impl<M: Machine> Inner<M> {
     /// EACCES if a protection that was `old` may not become `new`; of a new mapping both are the
     /// same.
     #[inline]
-    pub(super) fn check_exec_gain(&self, old: Prot, new: Prot) -> Result<(), Error> {
+    pub(super) fn check_exec_gain(&self, old: Prot, new: Prot) -> Result {
         let gains = new.contains(Prot::WRITE) || !old.contains(Prot::EXEC);
         match new.contains(Prot::EXEC) && gains && !self.mdwe.is_empty() {
             true => Err(Error::Acces),

@@ -2,7 +2,7 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::manager::{OutOfMemory, SpaceKey};
+use crate::manager::{Result, SpaceKey};
 use crate::mutant::{self, Mutant};
 use crate::space::{AREAS, AddressSpace, Areas, Error, Handle, Inner};
 use crate::stat::Event;
@@ -121,11 +121,7 @@ impl<M: Machine> Copying<'_, '_, M> {
     /// Shares the private pages of `range` in a VMA within the budget; returns where the rest
     /// begins.
     #[inline]
-    fn some_pages(
-        &mut self,
-        vma: &Vma<M>,
-        range: VirtRange,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    fn some_pages(&mut self, vma: &Vma<M>, range: VirtRange) -> Result<Option<VirtAddr>> {
         if !vma.copies_entries() {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use super::advise::{all_of_it, refusal};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::space::{AREA, AddressSpace, Advice, Areas, Error};
+use crate::space::{AREA, AddressSpace, Advice, Areas, Error, Result};
 use crate::table::Budget;
 use crate::thp::PMD_ORDER;
 use crate::thp::policy::block;
@@ -12,7 +12,7 @@ use crate::vma::{Slot, VmaFlags};
 impl<M: Machine> AddressSpace<M> {
     /// Installs guards in all of `range`, in the place of what is mapped there, or removes them,
     /// VMA by VMA. Errors as of [`Self::advise`]; what precedes the VMA that is refused is done.
-    pub(super) fn advise_guards(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
+    pub(super) fn advise_guards(&self, range: VirtRange, advice: Advice) -> Result {
         // With the claim: a fork between two steps has the VMAs as they were.
         let mut areas = self.areas()?;
         let mut budget = Budget::step(areas.mm());
@@ -44,12 +44,7 @@ impl<M: Machine> AddressSpace<M> {
 impl<M: Machine> Areas<'_, M> {
     /// Installs guards from the start of a part of a VMA on, within the budget but at least one
     /// table's; returns where the rest begins.
-    fn guard(
-        &mut self,
-        slot: Slot,
-        part: VirtRange,
-        budget: &mut Budget,
-    ) -> Result<VirtAddr, Error> {
+    fn guard(&mut self, slot: Slot, part: VirtRange, budget: &mut Budget) -> Result<VirtAddr> {
         self.vmas.get_mut(slot).flags |= VmaFlags::GUARDED;
         let mut rest = part;
         while let Some(piece) = rest.intersection(&block(rest.start, PMD_ORDER)) {

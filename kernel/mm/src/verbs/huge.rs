@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::frame::{Block, Kind};
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::mutant::{self, Mutant};
 use crate::object::Object;
 use crate::space::{AddressSpace, Advice, Error, Locked};
@@ -146,12 +146,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 
     /// Drops a huge page, or none, in one step.
-    fn drop_huge(
-        &mut self,
-        slot: Slot,
-        page: VirtRange,
-        budget: &mut Budget,
-    ) -> Result<(), OutOfMemory> {
+    fn drop_huge(&mut self, slot: Slot, page: VirtRange, budget: &mut Budget) -> Result {
         let mut rest = Budget::UNLIMITED;
         let stopped = self.drop_pages(slot, page, true, &mut rest)?;
         debug_assert!(stopped.is_none(), "without a limit nothing is left");
@@ -161,12 +156,7 @@ impl<M: Machine> Locked<'_, M> {
 
     /// Drops a private huge page, or none. As in Linux, the space has it reserved again: what
     /// MADV_DONTNEED gives back is for nobody else.
-    fn drop_private_huge(
-        &mut self,
-        slot: Slot,
-        page: VirtRange,
-        budget: &mut Budget,
-    ) -> Result<(), OutOfMemory> {
+    fn drop_private_huge(&mut self, slot: Slot, page: VirtRange, budget: &mut Budget) -> Result {
         let (mm, who) = (self.mm(), self.space.root());
         let leaf = self.root().lookup(page.start);
         let block = leaf.map(|leaf| mm.frames().folio(leaf.pfn));
@@ -208,7 +198,7 @@ impl<M: Machine> Vma<M> {
     }
     /// Reserves its pages, unless it is MAP_NORESERVE.
     #[cold]
-    pub(super) fn claim_huge(&self) -> Result<(), OutOfMemory> {
+    pub(super) fn claim_huge(&self) -> Result {
         match self.object_page(self.range.start) {
             Some((object, first)) if !self.flags.contains(VmaFlags::NORESERVE) => {
                 object.claim(first, self.range.pages())

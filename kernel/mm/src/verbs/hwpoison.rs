@@ -13,7 +13,7 @@ use crate::fault::Resolution;
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::object::Object;
 use crate::space::{AddressSpace, Error, Inner, Locked, Offline, Pages, gathered};
 use crate::stat::Event;
@@ -136,7 +136,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Takes a private folio, to which there is another reference, from this space.
-    fn give_up(&self, head: Pfn, how: Offline) -> Result<(), OutOfMemory> {
+    fn give_up(&self, head: Pfn, how: Offline) -> Result {
         // With the claim: a child whose VMAs are copied already would have a marker in one that
         // says that there is none. Its fork ends first, and it is asked, too.
         let mut inner = self.areas_at_last();
@@ -246,7 +246,7 @@ impl<M: Machine> Victim<M> {
 
 impl<M: Machine> Locked<'_, M> {
     /// Puts poison in the place of a private page.
-    fn poison(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+    fn poison(&mut self, range: VirtRange) -> Result {
         let Some(slot) = self.vmas.find(range.start) else {
             return Ok(());
         };
@@ -266,7 +266,7 @@ impl<M: Machine> Locked<'_, M> {
 
     /// Copies a private folio of 2^`order` pages, a single page or a huge one that is mapped at
     /// `at`, to another one, which takes its place.
-    fn migrate(&mut self, at: VirtAddr, head: Pfn, order: Order) -> Result<(), OutOfMemory> {
+    fn migrate(&mut self, at: VirtAddr, head: Pfn, order: Order) -> Result {
         let (mm, id) = (self.mm(), self.id());
         let Inner { table, .. } = &mut **self;
         let mut cursor = Cursor::new(mm, table, at);

@@ -7,7 +7,7 @@
 use crate::addr::VirtAddr;
 use crate::arch::{Cpu, Key, Machine, Refused};
 use crate::fault::{Access, refused_by_key};
-use crate::space::{AddressSpace, Error, Locked};
+use crate::space::{AddressSpace, Error, Locked, Result};
 use crate::vma::Prot;
 
 impl<M: Machine> AddressSpace<M> {
@@ -17,7 +17,7 @@ impl<M: Machine> AddressSpace<M> {
         self.lock().keys.allocate()
     }
     /// pkey_free(2). EINVAL: the program does not have the key. Memory that has it keeps it.
-    pub fn free_key(&self, key: Key) -> Result<(), Error> {
+    pub fn free_key(&self, key: Key) -> Result {
         match self.lock().keys.free(key) {
             true => Ok(()),
             false => Err(Error::Inval),

@@ -3,19 +3,13 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::fault::{Access, Resolution, Stopped, natural_access};
-use crate::space::{AddressSpace, Areas, Error, user_pages};
+use crate::space::{AddressSpace, Areas, Error, Result, user_pages};
 use crate::vma::{Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mlock(2), mlock2(2), munlock(2). ENOMEM: a hole, or over RLIMIT_MEMLOCK; EPERM: that limit
     /// is 0; EAGAIN: out of memory for a page.
-    pub fn mlock(
-        &self,
-        start: VirtAddr,
-        len: u64,
-        lock: bool,
-        on_fault: bool,
-    ) -> Result<(), Error> {
+    pub fn mlock(&self, start: VirtAddr, len: u64, lock: bool, on_fault: bool) -> Result {
         let first = start.align_down(PAGE_SIZE);
         start.checked_add(len).ok_or(Error::Inval)?;
         let range = user_pages::<M>(first, start.page_offset() + len).ok_or(Error::NoMem)?;
@@ -53,7 +47,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// mlockall(2), and munlockall(2) with both false: present mappings, future ones, or both.
     /// Errors as [`Self::mlock`].
-    pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
+    pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result {
         let mut inner = self.areas()?;
         if current && !inner.may_lock(inner.vmas.pages() - inner.vmas.figures().locked) {
             return Err(match inner.limits.memlock {
@@ -99,7 +93,7 @@ fn lock_flags(lock: bool, on_fault: bool) -> VmaFlags {
 
 impl<M: Machine> Areas<'_, M> {
     /// Sets the lock flags in `range` up to the first hole; returns whether there was none.
-    fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool, Error> {
+    fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool> {
         self.vmas.reserve_update(range)?;
         let mut end = range.start;
         self.in_parts(range, |inner, part| {

@@ -2,7 +2,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, user_pages};
+use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, Result, user_pages};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -10,7 +10,7 @@ impl<M: Machine> AddressSpace<M> {
     /// room, over a limit, or more than all memory; EEXIST: MAP_FIXED_NOREPLACE over a mapping;
     /// EAGAIN: over the lock limit; EPERM: it would replace a sealed VMA; EACCES: writable
     /// and executable, which the process refuses itself.
-    pub fn map(&self, request: MapRequest<M>) -> Result<VirtAddr, Error> {
+    pub fn map(&self, request: MapRequest<M>) -> Result<VirtAddr> {
         if request.len == 0 {
             return Err(Error::Inval);
         }
@@ -68,7 +68,7 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    fn choose(&self, place: Place, len: u64, backing: &Backing<M>) -> Result<VirtRange, Error> {
+    fn choose(&self, place: Place, len: u64, backing: &Backing<M>) -> Result<VirtRange> {
         let start = match place {
             Place::Hint(_) if len > M::Pte::USER_END.0 => return Err(Error::NoMem),
             Place::Hint(hint) => self.find_place(hint, len, backing).ok_or(Error::NoMem)?,

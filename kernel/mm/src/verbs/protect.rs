@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Key, Level, Machine, PteFormat};
 use crate::fault::natural_access;
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::space::{AddressSpace, Areas, Error, user_pages};
 use crate::table::{Budget, Edit, Rights};
 use crate::vma::{Prot, VmaFlags};
@@ -168,12 +168,8 @@ impl<M: Machine> Areas<'_, M> {
         &mut self,
         mut part: VirtRange,
         budget: &mut Budget,
-        mut f: impl FnMut(
-            &mut Edit<'_, '_, M>,
-            VirtRange,
-            &mut Budget,
-        ) -> Result<Option<VirtAddr>, OutOfMemory>,
-    ) -> Result<(), OutOfMemory> {
+        mut f: impl FnMut(&mut Edit<'_, '_, M>, VirtRange, &mut Budget) -> Result<Option<VirtAddr>>,
+    ) -> Result {
         while let Some(next) = self.edit(|edit| f(edit, part, budget))? {
             part.start = next;
             self.begin_step(next, budget);

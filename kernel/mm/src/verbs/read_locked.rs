@@ -2,13 +2,13 @@
 
 use crate::addr::VirtRange;
 use crate::arch::Machine;
-use crate::space::{AREA, AddressSpace, Error, Reading};
+use crate::space::{AREA, AddressSpace, Error, Reading, Result};
 use crate::table::{Budget, ReadLocked, Zap};
 
 impl<M: Machine> AddressSpace<M> {
     /// Drops the pages at the start of `rest` and takes them from it, up to what needs the lock as
     /// a writer. Error: the thread is to end.
-    pub(super) fn drop_read_locked(&self, rest: &mut VirtRange) -> Result<(), Error> {
+    pub(super) fn drop_read_locked(&self, rest: &mut VirtRange) -> Result {
         while let Some(reading) = self.read_shared() {
             let mut budget = Budget::step(&self.mm);
             reading.drop_some(rest, &mut budget);

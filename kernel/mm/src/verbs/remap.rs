@@ -8,7 +8,7 @@ pub use request::RemapFlags;
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::space::{AddressSpace, Areas, Error, user_pages};
+use crate::space::{AddressSpace, Areas, Error, Result, user_pages};
 use crate::vma::{Slot, Taken};
 use arrayvec::ArrayVec;
 use request::Request;
@@ -51,7 +51,7 @@ impl<M: Machine> AddressSpace<M> {
         flags: RemapFlags,
         to: VirtAddr,
         moved: &mut Moved,
-    ) -> Result<VirtAddr, Error> {
+    ) -> Result<VirtAddr> {
         let mut request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let mut areas = self.areas()?;
         if areas.has_restricted_vmas && moved.is_nothing() {
@@ -85,7 +85,7 @@ impl<M: Machine> Areas<'_, M> {
         request: &Request,
         moved: &mut Moved,
         gone: &mut Gone<M>,
-    ) -> Result<VirtAddr, Error> {
+    ) -> Result<VirtAddr> {
         if !moved.is_nothing() {
             let old = user_pages::<M>(request.start, request.old_len).ok_or(Error::Inval)?;
             return match moved.to {
@@ -116,7 +116,7 @@ impl<M: Machine> Areas<'_, M> {
     /// EPERM if the VMA in a slot is sealed; EINVAL if it is of huge pages, and the request for
     /// parts of some, or for what they cannot have.
     #[inline(always)]
-    fn check_source(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+    fn check_source(&self, request: &Request, slot: Slot) -> Result {
         match self.has_restricted_vmas {
             true => self.find_refusal(request, slot),
             false => Ok(()),
@@ -125,7 +125,7 @@ impl<M: Machine> Areas<'_, M> {
     /// The request, in whole huge pages if it is for such. Errors as of [`Self::check_source`].
     #[cold]
     #[inline(never)]
-    fn checked(&self, request: Request) -> Result<Request, Error> {
+    fn checked(&self, request: Request) -> Result<Request> {
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
         let vma = self.vmas.get(slot);
         if vma.is_sealed() {
@@ -135,7 +135,7 @@ impl<M: Machine> Areas<'_, M> {
     }
     #[cold]
     #[inline(never)]
-    fn find_refusal(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+    fn find_refusal(&self, request: &Request, slot: Slot) -> Result {
         let vma = self.vmas.get(slot);
         if vma.is_sealed() {
             return Err(Error::Perm);
@@ -153,7 +153,7 @@ impl<M: Machine> Areas<'_, M> {
 
     /// Checks an old length of 0: a second mapping of shared memory.
     #[cold]
-    fn check_duplicate(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+    fn check_duplicate(&self, request: &Request, slot: Slot) -> Result {
         // Linux unmaps a target that begins at the source, and then finds no source (EFAULT): here
         // both stay.
         if !self.vmas.get(slot).shared() || request.to == Some(request.start) {
@@ -173,7 +173,7 @@ impl<M: Machine> Areas<'_, M> {
         old: VirtRange,
         moved: &mut Moved,
         gone: &mut Gone<M>,
-    ) -> Result<VirtAddr, Error> {
+    ) -> Result<VirtAddr> {
         let (kept, end) = (request.kept(), self.vmas.get(slot).range.end);
         // A move that shrinks unmaps the tail first, whatever is mapped there.
         if kept.end > end || old.end > end && request.new_len >= request.old_len {

@@ -7,13 +7,13 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, refused_by_key};
 use crate::manager::Mm;
-use crate::space::{AddressSpace, Advice, Areas, Error};
+use crate::space::{AddressSpace, Advice, Areas, Error, Result};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mseal(2). EINVAL: misaligned, or the range wraps around; ENOMEM: a hole, and nothing is
     /// sealed.
-    pub fn seal(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
+    pub fn seal(&self, start: VirtAddr, len: u64) -> Result {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
         }
@@ -41,7 +41,7 @@ impl<M: Machine> AddressSpace<M> {
 impl<M: Machine> Areas<'_, M> {
     /// EPERM if a VMA in `range` is sealed; EINVAL if an end of it lies in a huge page.
     #[inline(always)]
-    pub(super) fn check_seals(&mut self, range: VirtRange) -> Result<(), Error> {
+    pub(super) fn check_seals(&mut self, range: VirtRange) -> Result {
         // Fast path: few processes seal anything, or have huge pages.
         match self.has_restricted_vmas {
             true => self.find_seal(range),
@@ -52,7 +52,7 @@ impl<M: Machine> Areas<'_, M> {
     /// [`Self::check_seals`], out of line: inlined, it would spill the registers of every verb.
     #[cold]
     #[inline(never)]
-    fn find_seal(&mut self, range: VirtRange) -> Result<(), Error> {
+    fn find_seal(&mut self, range: VirtRange) -> Result {
         match self.pages_of(range, Vma::is_sealed) {
             0 => self.check_cut(range),
             _ => Err(Error::Perm),

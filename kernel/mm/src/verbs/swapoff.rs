@@ -3,14 +3,14 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::manager::Mm;
-use crate::space::{AREA, AddressSpace, Error};
+use crate::space::{AREA, AddressSpace, Error, Result};
 
 impl<M: Machine> Mm<M> {
     /// Turns swap off, which is on: no page gets a slot any more, and what is in some is mapped
     /// again, or goes back to its object, in steps. The caller, one at a time, holds no lock. With
     /// an error swap is on as before. ENOMEM: memory cannot take all, or others lack it;
     /// [`Error::Interrupted`]: `stops` has said so, or the thread is to end.
-    pub fn swap_off(&self, mut stops: impl FnMut() -> bool) -> Result<(), Error> {
+    pub fn swap_off(&self, mut stops: impl FnMut() -> bool) -> Result {
         self.begin_leaving();
         let mut stops = || stops() || self.slots().total() != 0;
         let mut result = Ok(());
@@ -44,7 +44,7 @@ impl<M: Machine> Mm<M> {
 
 impl<M: Machine> AddressSpace<M> {
     /// Maps again all that is swapped, as [`Mm::swap_off`].
-    fn unswap(&self, stops: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+    fn unswap(&self, stops: &mut dyn FnMut() -> bool) -> Result {
         let mut rest = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
         loop {
             let mut missing = None;

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::{OutOfMemory, Result};
 use crate::mutant::{self, Mutant};
 use crate::space::{AddressSpace, Areas, Error, Inner, Locked, Pages, user_pages};
 use crate::table::{Budget, Detached, Zap};
@@ -73,7 +73,7 @@ impl<M: Machine> AddressSpace<M> {
 impl<M: Machine> Areas<'_, M> {
     /// Unmaps `range` and returns its VMAs, to be dropped after the lock. May pause, but always
     /// completes. Out of memory: no change, or, with very many VMAs, the first ones are gone.
-    pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+    pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>> {
         let mut rest = range;
         while let Some(cut) = self.cut(rest) {
             let taken = self.remove_few(VirtRange::new(rest.start, cut))?;
@@ -83,7 +83,7 @@ impl<M: Machine> Areas<'_, M> {
         self.remove_few(rest)
     }
 
-    fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+    fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>> {
         if self.vmas.is_clear(range) {
             return Ok(Taken::one(None));
         }
@@ -158,7 +158,7 @@ impl<M: Machine> Areas<'_, M> {
 
 impl<M: Machine> Locked<'_, M> {
     /// Splits the PMD leaves at the ends of `range`, before a VMA is split there or partly changes.
-    pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+    pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result {
         self.edit(|edit| edit.split_ends(range, Reserve::User))
     }
 

@@ -10,7 +10,7 @@ pub use fill::{Content, Filling};
 use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::mutant::{self, Mutant};
-use crate::space::{AREA, AddressSpace, Areas, Error, Locked};
+use crate::space::{AREA, AddressSpace, Areas, Error, Locked, Result};
 use crate::table::Budget;
 use crate::vma::{Backing, Question, Vma, VmaFlags, VmaTree};
 
@@ -39,7 +39,7 @@ impl<M: Machine> AddressSpace<M> {
     /// UFFDIO_REGISTER of whole pages, huge ones too. EINVAL: nothing is mapped there, or memory
     /// that the modes do not suit; EPERM: memory that could not be made writable; EBUSY: another
     /// monitor has it; ENOMEM: too many VMAs.
-    pub fn userfault_register(&self, range: VirtRange, with: Registration) -> Result<(), Error> {
+    pub fn userfault_register(&self, range: VirtRange, with: Registration) -> Result {
         let mut areas = self.areas()?;
         let (mut found, mut protects, mut why) = (false, false, None);
         areas.in_parts(range, |inner, part| {
@@ -72,7 +72,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// UFFDIO_UNREGISTER of whole pages. EINVAL: nothing is mapped there, or another monitor has
     /// it; ENOMEM: too many VMAs.
-    pub fn userfault_unregister(&self, range: VirtRange, monitor: u16) -> Result<(), Error> {
+    pub fn userfault_unregister(&self, range: VirtRange, monitor: u16) -> Result {
         let mut areas = self.areas()?;
         let others = areas.pages_of(range, |vma| ![0, monitor].contains(&vma.monitor));
         if others != 0 || areas.vmas.is_clear(range) {
@@ -133,7 +133,7 @@ impl<M: Machine> AddressSpace<M> {
     /// UFFDIO_WRITEPROTECT of whole pages, or with `on` unset its end. EINVAL: a part of a huge
     /// page; ENOENT: not all of it is registered for that; ENOMEM: what was protected by then stays
     /// protected.
-    pub fn userfault_protect(&self, range: VirtRange, on: bool) -> Result<(), Error> {
+    pub fn userfault_protect(&self, range: VirtRange, on: bool) -> Result {
         let mut areas = self.areas()?;
         let registered = |vma: &Vma<M>| vma.flags.is_uffd_wp();
         if areas.pages_of(range, registered) != range.pages() {
@@ -148,7 +148,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Write-protects what lies in `range` and is monitored asynchronously, present or not
     /// (PAGEMAP_SCAN with PM_SCAN_WP_MATCHING). ENOMEM; EINVAL if it cuts a huge page.
-    pub fn userfault_protect_async(&self, range: VirtRange) -> Result<(), Error> {
+    pub fn userfault_protect_async(&self, range: VirtRange) -> Result {
         let mut areas = self.areas()?;
         areas.check_cut(range)?;
         areas.protect_all(range, Vma::is_protected_async)
@@ -171,7 +171,7 @@ pub(super) fn forget_others<M: Machine>(vmas: &mut VmaTree<M>) {
 
 impl<M: Machine> Areas<'_, M> {
     /// Changes what the VMAs in `range` say of their monitor.
-    fn set_monitor(&mut self, range: VirtRange, f: impl Fn(&mut Vma<M>)) -> Result<(), Error> {
+    fn set_monitor(&mut self, range: VirtRange, f: impl Fn(&mut Vma<M>)) -> Result {
         self.vmas.reserve_update(range)?;
         self.split_ends(range)?;
         self.in_parts(range, |inner, part| {
@@ -182,11 +182,7 @@ impl<M: Machine> Areas<'_, M> {
     }
 
     /// Write-protects what is in the VMAs of `range` that `wanted` selects.
-    fn protect_all(
-        &mut self,
-        range: VirtRange,
-        wanted: impl Fn(&Vma<M>) -> bool,
-    ) -> Result<(), Error> {
+    fn protect_all(&mut self, range: VirtRange, wanted: impl Fn(&Vma<M>) -> bool) -> Result {
         self.split_ends(range)?;
         let mut budget = Budget::step(self.mm());
         let mut rest = range;
@@ -204,7 +200,7 @@ impl<M: Machine> Areas<'_, M> {
     }
 
     /// Ends the write protection of what is in `range`.
-    pub(super) fn end_protection(&mut self, range: VirtRange) -> Result<(), Error> {
+    pub(super) fn end_protection(&mut self, range: VirtRange) -> Result {
         self.split_ends(range)?;
         if mutant::on(Mutant::LeaveProtected) {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::store::{Branch, INNER, LEAF, MAX_HEIGHT, VmaStore};
 use super::types::Vma;
 use crate::arch::Machine;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use core::borrow::Borrow;
 
 /// The nodes that are being filled, one per level of inner nodes.
@@ -14,9 +14,9 @@ impl<M: Machine> VmaStore<M> {
     /// each changed by `change`; its nodes are full.
     pub fn build<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,
-        copy: impl Fn(&Vma<M>) -> Result<Vma<M>, OutOfMemory>,
+        copy: impl Fn(&Vma<M>) -> Result<Vma<M>>,
         mut change: impl FnMut(&mut Vma<M>),
-    ) -> Result<Self, OutOfMemory> {
+    ) -> Result<Self> {
         let mut store = VmaStore::new();
         let mut spine: Spine = [None; MAX_HEIGHT];
         // Copied to where it stays: a VMA is too large to be handed on.
@@ -38,7 +38,7 @@ impl<M: Machine> VmaStore<M> {
     }
 
     /// Closes the leaf that is being filled and begins another.
-    fn next_leaf(&mut self, spine: &mut Spine) -> Result<u32, OutOfMemory> {
+    fn next_leaf(&mut self, spine: &mut Spine) -> Result<u32> {
         if let Some(full) = self.root {
             self.add_branch(spine, 0, full)?;
         }
@@ -47,12 +47,7 @@ impl<M: Machine> VmaStore<M> {
     }
 
     /// Hangs a filled node of `level` into the level above.
-    fn add_branch(
-        &mut self,
-        spine: &mut Spine,
-        level: usize,
-        node: u32,
-    ) -> Result<(), OutOfMemory> {
+    fn add_branch(&mut self, spine: &mut Spine, level: usize, node: u32) -> Result {
         let branch: Branch = self.summary(node, level);
         if let Some(full) = spine[level].filter(|&inner| self.inners.get(inner).len() == INNER) {
             self.add_branch(spine, level + 1, full)?;
@@ -70,7 +65,7 @@ impl<M: Machine> VmaStore<M> {
     }
 
     /// Hangs the last nodes, filled or not, into the levels above; the one above all is the root.
-    fn close(&mut self, spine: &Spine) -> Result<(), OutOfMemory> {
+    fn close(&mut self, spine: &Spine) -> Result {
         let mut spine = *spine;
         while let (Some(root), Some(_)) = (self.root, spine[self.height]) {
             self.add_branch(&mut spine, self.height, root)?;

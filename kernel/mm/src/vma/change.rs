@@ -6,11 +6,11 @@ use super::store::{Branch, LEAF, MAX_HEIGHT, Path, Slot, VmaStore, guarded_start
 use super::types::Vma;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 
 impl<M: Machine> VmaStore<M> {
     /// Makes room for `n` VMAs more, wherever they go: each may cut a leaf and every node above it.
-    pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
+    pub fn reserve(&mut self, n: usize) -> Result {
         let room = self.height == 0 && self.root.is_some() && self.len + n <= LEAF;
         if room {
             return Ok(());

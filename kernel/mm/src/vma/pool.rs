@@ -1,7 +1,7 @@
 //! A pool of tree nodes of one fixed capacity, by number. Memory is reserved one node at a time,
 //! before it is needed: taking a node never fails.
 
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use alloc::vec::Vec;
 
 /// The number of unused nodes that keep their memory.
@@ -25,7 +25,7 @@ impl<T, const N: usize> NodePool<T, N> {
     }
 
     /// Makes sure that `n` nodes can be taken.
-    pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
+    pub fn reserve(&mut self, n: usize) -> Result {
         while self.ready < n {
             if self.unused.len() == self.ready {
                 self.add()?;
@@ -37,7 +37,7 @@ impl<T, const N: usize> NodePool<T, N> {
         }
         Ok(())
     }
-    fn add(&mut self) -> Result<(), OutOfMemory> {
+    fn add(&mut self) -> Result {
         let number = self.nodes.len() as u32;
         fallible::reserve(&mut self.nodes, 1)?;
         // Every node may become unused, and that must not need memory.

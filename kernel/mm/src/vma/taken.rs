@@ -2,7 +2,7 @@
 
 use super::types::Vma;
 use crate::arch::Machine;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use alloc::vec::Vec;
 
 /// VMAs that were removed from a tree, in address order, to be dropped after the lock of their
@@ -21,7 +21,7 @@ impl<M: Machine> Taken<M> {
         Taken { one, several }
     }
     /// Room for `n` VMAs.
-    pub(super) fn with_room(n: usize) -> Result<Self, OutOfMemory> {
+    pub(super) fn with_room(n: usize) -> Result<Self> {
         let mut several = Vec::new();
         fallible::reserve_exact(&mut several, n)?;
         Ok(Taken { one: None, several })

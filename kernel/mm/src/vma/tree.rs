@@ -11,7 +11,7 @@ use super::types::{AnonVma, Vma};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 pub use crate::manager::MAX_VMAS;
-use crate::manager::OutOfMemory;
+use crate::manager::{OutOfMemory, Result};
 use core::borrow::Borrow;
 
 /// VMAs that do not overlap, sorted.
@@ -39,12 +39,12 @@ impl<M: Machine> Default for VmaTree<M> {
 impl<M: Machine> VmaTree<M> {
     /// Makes room for `n` more VMAs, so that what follows cannot fail.
     #[inline]
-    pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
+    pub fn reserve(&mut self, n: usize) -> Result {
         self.limit(self.len() + n <= self.most)?;
         self.store.reserve(n)
     }
     /// Makes room for an [`Self::update`] of `range`. Nothing is in its way where no VMA is cut.
-    pub fn reserve_update(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+    pub fn reserve_update(&mut self, range: VirtRange) -> Result {
         self.limit(self.may_cut(range))?;
         self.store.reserve(2)
     }
@@ -59,12 +59,12 @@ impl<M: Machine> VmaTree<M> {
     }
     /// Makes room for a [`Self::take`] of `range` and `more` VMAs after it. What is taken makes
     /// room too, so a full tree can still be emptied.
-    pub fn reserve_take(&mut self, range: VirtRange, more: usize) -> Result<(), OutOfMemory> {
+    pub fn reserve_take(&mut self, range: VirtRange, more: usize) -> Result {
         self.limit(more == 0 || self.len() <= self.most)?;
         self.limit(self.len() < self.most || !self.is_inside_one(range))?;
         self.store.reserve(1 + more)
     }
-    fn limit(&self, within: bool) -> Result<(), OutOfMemory> {
+    fn limit(&self, within: bool) -> Result {
         if within { Ok(()) } else { Err(OutOfMemory) }
     }
     /// How many ends of `range` lie inside a VMA.
@@ -119,7 +119,7 @@ impl<M: Machine> VmaTree<M> {
 
     /// Takes out everything in `range`, cutting VMAs at its ends. Room was reserved; `Err` when the
     /// list of what is taken cannot be had, and then nothing has changed.
-    pub fn take(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+    pub fn take(&mut self, range: VirtRange) -> Result<Taken<M>> {
         if let Some(part) = self.only_one(range) {
             return Ok(Taken::one(self.cut_out(part)));
         }
@@ -167,8 +167,8 @@ impl<M: Machine> VmaTree<M> {
     pub fn copy_of<V: Borrow<Vma<M>>>(
         mut figures: Figures,
         vmas: impl Iterator<Item = V>,
-        copy: impl Fn(&Vma<M>) -> Result<Vma<M>, OutOfMemory>,
-    ) -> Result<VmaTree<M>, OutOfMemory> {
+        copy: impl Fn(&Vma<M>) -> Result<Vma<M>>,
+    ) -> Result<VmaTree<M>> {
         let mut histories = 0;
         let kept = vmas.filter(|vma| {
             let is_inherited = vma.borrow().flags.at_fork() != AtFork::Omitted;

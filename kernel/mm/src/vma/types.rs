@@ -2,7 +2,7 @@
 
 use crate::addr::{Order, PAGE_SHIFT, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Key, Machine, PteFormat};
-use crate::manager::{OutOfMemory, SpaceKey};
+use crate::manager::{Result, SpaceKey};
 use crate::mutant::{self, Mutant};
 use crate::object::{Mapping, Object, Sealed};
 use alloc::string::String;
@@ -274,12 +274,12 @@ impl<M: Machine> Vma<M> {
         }
     }
     /// A copy for a child's space.
-    pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Vma<M>, OutOfMemory> {
+    pub(crate) fn for_child(&self, space: SpaceKey) -> Result<Vma<M>> {
         let backing = self.backing.copied(|object| object.for_child(space))?;
         Ok(Vma { backing, ..*self })
     }
     /// It is one of this space from now on.
-    pub(crate) fn enter(&mut self, space: SpaceKey) -> Result<(), OutOfMemory> {
+    pub(crate) fn enter(&mut self, space: SpaceKey) -> Result {
         match &mut self.backing {
             Backing::Anon => Ok(()),
             Backing::Object { object, .. } => object.enter(space),

@@ -7,9 +7,9 @@ use crate::fs::kinds::records::{RecordFile, Records};
 use crate::fs::open::ops::FileOps;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use mm::addr::{Order, Pfn};
+use mm::addr::Pfn;
 use mm::arch::{Attrs, Level};
-use mm::frame::Kind;
+use mm::frame::{Block, Kind};
 use mm::{EntryRun, EntryTo};
 use parts::text::Text;
 
@@ -70,30 +70,25 @@ fn line(run: &EntryRun, out: &mut Text) -> Result {
             out.byte(b' ');
             out.decimal(sharers);
         }
-        EntryTo::Memory {
-            attrs,
-            kind,
-            head,
-            order,
-        } => {
-            out.bytes(match kind {
+        EntryTo::Memory { attrs, folio } => {
+            out.bytes(match folio.kind {
                 Kind::Anon => b" anon ",
                 Kind::Object => b" file ",
                 _ if attrs == Attrs::MARKER => b" guard ",
                 _ if attrs.contains(Attrs::MARKER) => b" marker ",
                 _ => b" zero ",
             });
-            place(run.pfn, head, order, out);
+            place(run.pfn, folio, out);
             out.byte(b' ');
             out.bytes(&flags(attrs));
         }
         EntryTo::Slots { block, parked } => {
             out.bytes(b" swap ");
-            place(run.pfn, block.head, block.order, out);
+            place(run.pfn, block, out);
             match parked {
                 Some((pfn, folio)) => {
                     out.bytes(b" parked ");
-                    place(pfn, folio.head, folio.order, out);
+                    place(pfn, folio, out);
                 }
                 None => out.bytes(b" stored"),
             }
@@ -104,12 +99,12 @@ fn line(run: &EntryRun, out: &mut Text) -> Result {
 }
 
 /// A frame or slot, the first one of its block, and the block's size.
-fn place(pfn: Pfn, head: Pfn, order: Order, out: &mut Text) {
+fn place(pfn: Pfn, block: Block, out: &mut Text) {
     out.hex(pfn.0, 1);
     out.byte(b' ');
-    out.hex(head.0, 1);
+    out.hex(block.head.0, 1);
     out.byte(b' ');
-    out.decimal(order.bytes() >> 10);
+    out.decimal(block.order.bytes() >> 10);
     out.bytes(b"kB");
 }
 

@@ -4,12 +4,10 @@ use crate::meter::{Meter, Sample};
 use crate::ops::populated;
 use crate::region::{DOT, Region};
 use userland::measuring::wrong;
-use userland::random::Random;
+use userland::random;
 use userland::sys::Result;
 use userland::sys::mem::{self, PAGE};
 
-/// Words of a page.
-const WORDS: usize = PAGE / 8;
 /// Of how many pages one is read where they are read at random.
 const SPARSE: usize = 16;
 
@@ -23,24 +21,24 @@ pub enum Contents {
 }
 
 impl Contents {
-    fn page(self, at: usize) -> [u64; WORDS] {
+    fn page(self, at: usize) -> [u64; PAGE / 8] {
         match self {
-            Contents::Mixed => mixed(at),
-            Contents::Same => [u64::from_ne_bytes([DOT; 8]); WORDS],
+            Contents::Mixed => random::page(at),
+            Contents::Same => [u64::from_ne_bytes([DOT; 8]); PAGE / 8],
         }
     }
 
     fn fill(self, region: &Region) {
         for at in (region.at..region.end()).step_by(PAGE) {
             let words = self.page(at);
-            (0..WORDS).for_each(|n| mem::store(at + 8 * n, words[n]));
+            (0..PAGE / 8).for_each(|n| mem::store(at + 8 * n, words[n]));
         }
     }
 
     fn check(self, region: &Region) -> Result<()> {
         for n in 0..region.pages {
             let (at, words) = (region.page(n), self.page(region.page(n)));
-            if let Some(i) = (0..WORDS).find(|i| mem::load(at + 8 * i) != words[*i]) {
+            if let Some(i) = (0..PAGE / 8).find(|i| mem::load(at + 8 * i) != words[*i]) {
                 let found = mem::load(at + 8 * i);
                 return Err(wrong(&format!(
                     "word {i} of page {n} is {found:#x}, not {:#x}",
@@ -50,26 +48,6 @@ impl Contents {
         }
         Ok(())
     }
-}
-
-/// A page with records of a text of 16 bytes, a pointer nearby and a length; then random bytes.
-fn mixed(at: usize) -> [u64; WORDS] {
-    const TEXTS: &[u8; 128] = b"GET /index.html Content-Length: text/html; utf-8User-Agent: curl\
-                                Set-Cookie: sid=Accept: */*     Cache-Control:  Connection: keep";
-    let mut random = Random::new((at / PAGE) as u64);
-    let mut words = [0; WORDS];
-    let (heap, noise) = words.split_at_mut(WORDS / 2);
-    for record in heap.chunks_exact_mut(4) {
-        let bits = random.bits();
-        let text = (bits >> 60) as usize % 8 * 16;
-        for (word, bytes) in record.iter_mut().zip(TEXTS[text..].chunks_exact(8)).take(2) {
-            *word = u64::from_ne_bytes(std::array::from_fn(|i| bytes[i]));
-        }
-        record[2] = at as u64 & !0xf_ffff | bits & 0xffff0;
-        record[3] = bits >> 32 & 0x7f;
-    }
-    noise.fill_with(|| random.bits());
-    words
 }
 
 /// MADV_PAGEOUT of the region.

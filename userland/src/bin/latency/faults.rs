@@ -1,8 +1,10 @@
 //! Events that begin with a write to memory: one write to each folio.
 use crate::memory::Memory;
 use crate::times::{Summary, Times};
+use userland::counters::{Missing, figure};
 use userland::measuring::{Child, Line, wrong};
-use userland::sys::mem::{RW, store};
+use userland::random;
+use userland::sys::mem::{PAGE, RW, store};
 use userland::sys::{Result, fault, file};
 
 /// MiB that are mapped at a time.
@@ -40,6 +42,24 @@ pub fn first(samples: usize, kb: usize) -> Result<Summary> {
     in_rounds(samples, |times| {
         times.warm()?;
         write_each(times, &Memory::map(ROUND)?, kb)
+    })
+}
+
+/// The first touch while memory is full: something must be stored before. There is swap.
+pub fn reclaimed(samples: usize, kb: usize) -> Result<Summary> {
+    let free = figure("/proc/meminfo", "MemAvailable").map_err(Missing::say)?;
+    let full = Memory::map((free as usize >> 11 << 1) + 8)?;
+    for page in full.each(PAGE >> 10) {
+        let words = random::page(page);
+        (0..words.len()).for_each(|n| store(page + 8 * n, words[n]));
+    }
+    let mut touched = Vec::new();
+    in_rounds(samples, |times| {
+        let memory = Memory::map(ROUND)?;
+        times.warm()?;
+        write_each(times, &memory, kb)?;
+        touched.push(memory);
+        Ok(())
     })
 }
 

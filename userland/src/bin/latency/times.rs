@@ -9,6 +9,8 @@ use userland::sys::{Result, time};
 pub struct Summary {
     pub smallest: u64,
     pub median: u64,
+    /// What 99 in 100 do not exceed.
+    pub late: u64,
     pub largest: u64,
     /// All of them together.
     pub total: u64,
@@ -92,6 +94,7 @@ impl Times {
         Ok(Summary {
             smallest,
             median: self.times[self.times.len() / 2],
+            late: self.times[(self.times.len() * 99).div_ceil(100) - 1],
             largest,
             total: self.times.iter().sum(),
             samples: self.times.len(),
@@ -118,8 +121,13 @@ mod tests {
         assert!(!times.full());
         let summary = times.summary().expect("samples");
         assert_eq!(
-            (summary.smallest, summary.median, summary.largest),
-            (3, 7, 100)
+            (
+                summary.smallest,
+                summary.median,
+                summary.late,
+                summary.largest
+            ),
+            (3, 7, 100, 100)
         );
         assert_eq!(
             (summary.total, summary.samples, summary.faults),

@@ -36,7 +36,7 @@ views! {
     AnonPage by anon_page of Kind::Anon | Kind::Swap | Kind::Reserved,
     /// A swap slot, the first of a block or another.
     Slot by slot of Kind::Swap | Kind::Reserved,
-    /// The first frame of a span ([`crate::store`]).
+    /// A frame of a span ([`crate::manager::store`]).
     Span by span of Kind::Kernel,
 }
 
@@ -209,21 +209,40 @@ impl Slot<'_> {
     }
 }
 
+/// Above the objects of a span that are in use: their size.
+const CLASS_AT: u32 = 56;
+
 impl Span<'_> {
-    /// The size of its objects, in steps; under the lock of the store, as the other methods.
+    /// The size of its objects, in steps; 0 of a frame that is not the first. Under the lock of the
+    /// store, as the other methods.
     pub(crate) fn class(self) -> usize {
-        self.0.count.load(Ordering::Relaxed) as usize
+        (self.0.words.hi().load(Ordering::Relaxed) >> CLASS_AT) as usize
     }
     /// The objects of it that are in use, one bit each.
     pub(crate) fn used(self) -> u64 {
-        self.0.words.hi().load(Ordering::Relaxed)
+        self.0.words.hi().load(Ordering::Relaxed) & ((1 << CLASS_AT) - 1)
     }
-    /// Sets them.
-    pub(crate) fn set_used(self, used: u64) {
-        self.0.words.hi().store(used, Ordering::Relaxed);
+    /// Sets both.
+    pub(crate) fn set(self, class: usize, used: u64) {
+        let word = (class as u64) << CLASS_AT | used;
+        self.0.words.hi().store(word, Ordering::Relaxed);
     }
-    /// Begins a span of objects of this size, or ends one: 0.
-    pub(crate) fn set_class(self, class: usize) {
-        self.0.count.store(class as u32, Ordering::Relaxed);
+    /// The next frame, by its index in the frame table.
+    pub(crate) fn next(self) -> u32 {
+        self.0.count.load(Ordering::Relaxed)
+    }
+    /// Of a frame that is not the first, that, and how many lie between.
+    pub(crate) fn first(self) -> (u32, u64) {
+        let word = self.0.place.load(Ordering::Relaxed);
+        (word as u32, word >> 32)
+    }
+    /// Sets what comes behind a frame, and what before.
+    pub(crate) fn link(self, next: u32, first: Option<(u32, u64)>) {
+        self.0.count.store(next, Ordering::Relaxed);
+        if let Some((first, n)) = first {
+            self.0
+                .place
+                .store(u64::from(first) | n << 32, Ordering::Relaxed);
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtRange};
 use crate::arch::{Machine, PhysMem, PteFormat, Row, Series, Settled};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, By, Meter, Part, with_single};
 use crate::switch::ForkBy;
@@ -38,7 +38,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         tables: &Pair<'a, M>,
         part: VirtRange,
         done: &mut Done,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result {
         let (mm, mem) = (self.mm, self.mm.machine().mem());
         let frame = tables.from;
         let span = PteTable::new(mm, frame).indices(part);
@@ -210,7 +210,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         folio: &Block,
         part: VirtRange,
         done: &mut Done,
-    ) -> Result<usize, OutOfMemory> {
+    ) -> Result<usize> {
         let mm = self.mm;
         let [from, to] = [tables.from, tables.to].map(|frame| PteTable::new(mm, frame));
         let span = from.indices(part);

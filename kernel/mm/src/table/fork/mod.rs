@@ -15,7 +15,7 @@ use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
 use crate::hugetlb::mapped_by;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, Result};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
@@ -70,7 +70,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         if self.huge {
             return self.huge_pages(parent, child, range, budget);
         }
@@ -97,7 +97,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let root = Node::root(self.mm, parent);
         some_leaf_tables(root, range, budget, &mut |mut leaves, budget| {
             if leaves.ptes().is_none() {
@@ -122,7 +122,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let root = Node::root(self.mm, parent);
         let walked = pmd_tables(root.around(range), range, &mut |pmd, mut left| {
             while !left.is_empty() {
@@ -161,7 +161,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         leaves: &Leaves<'a, M>,
         parent: &mut PageTable,
         child: &mut PageTable,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result {
         let (mm, node, index) = (self.mm, leaves.node, leaves.index());
         let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
             unreachable!("the walk found a leaf, and the space is locked");
@@ -204,7 +204,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let stopped = match self.pinned {
             true => self.copy_pinned(parent, child, range, budget),
             false => self.copy(parent, child, range, budget),
@@ -221,7 +221,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         child: &mut PageTable,
         range: VirtRange,
         budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+    ) -> Result<Option<VirtAddr>> {
         let (mm, mut rest) = (self.mm, range);
         while !rest.is_empty()
             && let Some(at) = Node::root(mm, parent).first_used(rest)
@@ -272,12 +272,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
     }
 
     /// Copies a pinned PMD leaf to the child: one folio or, if none is available, pages.
-    fn copy_leaf(
-        &mut self,
-        to: &mut Cursor<'_, M>,
-        folio: &Block,
-        attrs: Attrs,
-    ) -> Result<(), OutOfMemory> {
+    fn copy_leaf(&mut self, to: &mut Cursor<'_, M>, folio: &Block, attrs: Attrs) -> Result {
         let (pfn, order) = (folio.head, folio.order);
         if let Ok(copy) = Folio::large_copy(self.mm, order, pfn) {
             to.install_copy(copy, order, attrs, self.child);
@@ -301,7 +296,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         to: PteTable<'_, M>,
         part: VirtRange,
         budget: &mut Budget,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result {
         let (mm, table) = (self.mm, from);
         let gather = &mut *self.gather;
         Entries { table, gather }.unfold_ends(part);

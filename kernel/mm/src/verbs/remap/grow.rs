@@ -3,14 +3,14 @@
 use super::request::Request;
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
-use crate::space::{Error, Locked, user_pages};
+use crate::space::{Error, Locked, Result, user_pages};
 use crate::vma::Slot;
 
 impl<M: Machine> Locked<'_, M> {
     /// Grows in place, if the range ends its VMA and nothing follows. As in Linux, a stack above
     /// keeps no gap.
     #[inline(never)]
-    pub(super) fn grow_in_place(&mut self, request: &Request, slot: Slot) -> Result<bool, Error> {
+    pub(super) fn grow_in_place(&mut self, request: &Request, slot: Slot) -> Result<bool> {
         let (end, vma) = (request.kept().end, self.vmas.get(slot));
         let Some(grown) = user_pages::<M>(request.start, request.new_len) else {
             return Ok(false);
@@ -35,7 +35,7 @@ impl<M: Machine> Locked<'_, M> {
 
     /// Checks the pages that the request adds to the VMA in `slot` against limits and memory.
     #[inline]
-    pub(super) fn check_growth(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+    pub(super) fn check_growth(&self, request: &Request, slot: Slot) -> Result {
         let longer = request.new_len.saturating_sub(request.old_len) / PAGE_SIZE;
         let more = match request.keeps() {
             true => request.new_len / PAGE_SIZE,

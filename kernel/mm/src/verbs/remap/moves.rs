@@ -5,7 +5,7 @@ use super::{Gone, Moved};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::Result;
 use crate::space::{AREAS, Areas, Error};
 use crate::table::Budget;
 use crate::vma::VmaFlags;
@@ -158,7 +158,7 @@ impl<M: Machine> Areas<'_, M> {
     /// Makes room after a pause, as before the move.
     #[cold]
     #[inline(never)]
-    pub(super) fn reserve_again(&mut self) -> Result<(), OutOfMemory> {
+    pub(super) fn reserve_again(&mut self) -> Result {
         self.vmas.reserve(4)
     }
     #[cold]

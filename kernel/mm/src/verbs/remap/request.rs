@@ -2,7 +2,7 @@
 
 use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::space::{Error, user_pages};
+use crate::space::{Error, Result, user_pages};
 use crate::vma::Vma;
 
 bitflags::bitflags! {
@@ -40,7 +40,7 @@ impl Request {
         new_len: u64,
         flags: RemapFlags,
         to: VirtAddr,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         // Lengths wrap, as in Linux.
         let whole = |len: u64| len.wrapping_add(PAGE_SIZE - 1) & !(PAGE_SIZE - 1);
         let (old_len, new_len) = (whole(old_len), whole(new_len));
@@ -75,7 +75,7 @@ impl Request {
     /// The request with its lengths in whole huge pages, if the VMA is of such. EINVAL: it begins,
     /// or its target, in one; it grows; or the old mapping is to stay.
     #[cold]
-    pub fn in_huge_pages<M: Machine>(&self, vma: &Vma<M>) -> Result<Option<Self>, Error> {
+    pub fn in_huge_pages<M: Machine>(&self, vma: &Vma<M>) -> Result<Option<Self>> {
         let Some(size) = vma.huge_order().map(Order::bytes) else {
             return Ok(None);
         };

@@ -6,7 +6,7 @@ use crate::arch::{Attrs, Level, Machine};
 use crate::fault::{Access, fresh_attrs};
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
-use crate::space::{AddressSpace, Error, Inner, Locked};
+use crate::space::{AddressSpace, Error, Inner, Locked, Result};
 use crate::table::{Cursor, Marker};
 use crate::vma::{Slot, Vma, VmaFlags};
 
@@ -59,7 +59,7 @@ impl<M: Machine> AddressSpace<M> {
         at: VirtAddr,
         content: Content<'_>,
         protect: bool,
-    ) -> Result<(), Error> {
+    ) -> Result {
         // With the claim: a verb that has ended the protection of a part, or copied the VMAs for a
         // child, meets what is filled.
         let mut inner = self.areas()?;
@@ -78,7 +78,7 @@ impl<M: Machine> Locked<'_, M> {
         filling: Filling<'_>,
         at: VirtAddr,
         protect: bool,
-    ) -> Result<Slot, Error> {
+    ) -> Result<Slot> {
         if filling.changing.is_some_and(|changing| changing()) {
             return Err(Error::Again);
         }
@@ -96,7 +96,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 
     /// EEXIST unless the page at `at` is absent, or a marker of userfaultfd's.
-    fn check_hole(&mut self, at: VirtAddr) -> Result<(), Error> {
+    fn check_hole(&mut self, at: VirtAddr) -> Result {
         let mm = self.mm();
         let leaf = Cursor::new(mm, &mut self.table, at).leaf();
         match leaf.map(|leaf| Marker::of(leaf.attrs)) {
@@ -106,13 +106,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 
     /// Maps a page at `at`, where none is.
-    fn fill(
-        &mut self,
-        slot: Slot,
-        at: VirtAddr,
-        content: Content<'_>,
-        protect: bool,
-    ) -> Result<(), Error> {
+    fn fill(&mut self, slot: Slot, at: VirtAddr, content: Content<'_>, protect: bool) -> Result {
         let space = self.space;
         let vma = self.vmas.get(slot);
         let private = !vma.shared() && !matches!(content, Content::Object | Content::Poison);
@@ -184,7 +178,7 @@ enum Page {
 }
 
 /// A reference to the page of the VMA's object at `at`: a new one, or the one that is there.
-fn object_page<M: Machine>(vma: &Vma<M>, at: VirtAddr, content: Content<'_>) -> Result<Pfn, Error> {
+fn object_page<M: Machine>(vma: &Vma<M>, at: VirtAddr, content: Content<'_>) -> Result<Pfn> {
     let (object, index) = vma.object_page(at).ok_or(Error::Inval)?;
     let bytes = match content {
         Content::Bytes(bytes) => Some(bytes),

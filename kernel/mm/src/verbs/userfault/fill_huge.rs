@@ -8,7 +8,7 @@ use crate::fault::Access;
 use crate::folio::Folio;
 use crate::hugetlb::level_of;
 use crate::object::Unmapped;
-use crate::space::{AddressSpace, Error, Inner, Locked, gathered};
+use crate::space::{AddressSpace, Error, Inner, Locked, Result, gathered};
 use crate::table::Cursor;
 use crate::vma::{Slot, Vma, VmaFlags};
 
@@ -25,7 +25,7 @@ impl<M: Machine> AddressSpace<M> {
         filling: impl Into<Filling<'a>>,
         at: VirtAddr,
         protect: bool,
-    ) -> Result<Unmapped<M>, Error> {
+    ) -> Result<Unmapped<M>> {
         let mut inner = self.areas()?;
         let slot = inner.fillable(filling.into(), at, protect)?;
         let vma = inner.vmas.get(slot);
@@ -48,7 +48,7 @@ impl<M: Machine> AddressSpace<M> {
         filling: impl Into<Filling<'a>>,
         at: VirtAddr,
         protect: bool,
-    ) -> Result<(), Error> {
+    ) -> Result {
         let mut inner = self.areas()?;
         let slot = inner.fillable(filling.into(), at, protect)?;
         let vma = inner.vmas.get(slot);
@@ -74,7 +74,7 @@ impl<M: Machine> Locked<'_, M> {
         at: VirtAddr,
         content: Content<'_>,
         protect: bool,
-    ) -> Result<(), Error> {
+    ) -> Result {
         let vma = self.vmas.get(slot);
         let size = vma.huge_order().unwrap_or_default().bytes();
         match content {
@@ -105,7 +105,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 
     /// Makes the tables above a huge page.
-    fn prepare_huge(&mut self, at: VirtAddr) -> Result<(), Error> {
+    fn prepare_huge(&mut self, at: VirtAddr) -> Result {
         let (mm, order) = (self.mm(), self.huge_order_at(at));
         Ok(Cursor::new(mm, &mut self.table, at).prepare(level_of(order))?)
     }
@@ -136,7 +136,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 
     /// Marks all of a huge page as poison.
-    fn poison_huge(&mut self, slot: Slot, at: VirtAddr) -> Result<(), Error> {
+    fn poison_huge(&mut self, slot: Slot, at: VirtAddr) -> Result {
         let order = self.huge_order_at(at);
         self.edit(|edit| edit.poison(VirtRange::new(at, at + order.bytes())))?;
         self.vmas.get_mut(slot).flags |= VmaFlags::POISONED;

@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::space::{AddressSpace, Error, Locked};
+use crate::space::{AddressSpace, Error, Locked, Result};
 use crate::table::{Budget, Leaf, Marker};
 use crate::thp::{PMD_ORDER, policy::block};
 use crate::vma::{Backing, Prot, Slot};
@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<M> {
         from: VirtRange,
         monitor: u16,
         holes: bool,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64> {
         // With the claim: entries do not move past a verb that has done a part of them.
         let mut inner = self.areas()?;
         let target = VirtRange::new(to, to + from.len());
@@ -57,12 +57,7 @@ impl<M: Machine> AddressSpace<M> {
 
 impl<M: Machine> Locked<'_, M> {
     /// The VMAs of both ends of a move. EINVAL.
-    fn ends_of_move(
-        &self,
-        from: VirtRange,
-        to: VirtRange,
-        monitor: u16,
-    ) -> Result<(Slot, Slot), Error> {
+    fn ends_of_move(&self, from: VirtRange, to: VirtRange, monitor: u16) -> Result<(Slot, Slot)> {
         let find = |range: VirtRange| {
             let slot = self.vmas.find(range.start)?;
             let vma = self.vmas.get(slot);

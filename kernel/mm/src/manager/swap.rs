@@ -32,6 +32,8 @@ pub(super) struct Swap {
     pub store: Store,
     /// Where aging goes on: the space by its number, and the address.
     hand: [AtomicU64; 2],
+    /// And among objects: the object by its number, and the index.
+    object_hand: [AtomicU64; 2],
     /// While swap is turned off, how many slots may be used again if that is given up; else 0.
     leaving: AtomicU64,
 }
@@ -110,6 +112,7 @@ impl Swap {
             resident: Lock::new(resident),
             store: Store::new(if slots.is_empty() { 0 } else { cpus }),
             hand: Default::default(),
+            object_hand: Default::default(),
             leaving: AtomicU64::new(0),
         }
     }
@@ -130,6 +133,10 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn set_hand(&self, space: SpaceKey, at: VirtAddr) {
         self.swap.hand[0].store(space.number(), Ordering::Relaxed);
         self.swap.hand[1].store(at.0, Ordering::Relaxed);
+    }
+    /// Where the search among objects goes on.
+    pub(crate) fn object_hand(&self) -> &[AtomicU64; 2] {
+        &self.swap.object_hand
     }
     /// The figures of the store.
     pub fn stored(&self) -> Figures {

@@ -19,6 +19,9 @@ const LOOKS: u32 = 2;
 /// the last ones reach all of each space; what others take back meanwhile prolongs nothing.
 const LAST_LOOKS: u32 = 12;
 
+/// In how many steps cold pages of objects are looked for before those of spaces.
+const OBJECT_STEPS: u32 = 32;
+
 impl<M: Machine> Mm<M> {
     /// Stores cold pages, `want` of them if there are as many, and if there are none, pages that
     /// are in use; returns how many were. In steps: the caller holds no lock.
@@ -50,10 +53,13 @@ impl<M: Machine> Mm<M> {
                 true => (Which::Cold, want),
                 false => (Which::All, want << (look - LOOKS)),
             };
-            // First: what is not even mapped.
+            // First: what is not even mapped. Most of it may be stored by now, so of what is cold
+            // each look is for a part.
+            let mut steps = 0;
             self.for_each_object(&mut |object, rest| {
                 round.store(self, object.shelve_step(rest, which, want));
-                round.rest() != 0
+                steps += 1;
+                round.rest() != 0 && (which == Which::All || steps < OBJECT_STEPS)
             });
             match which {
                 Which::Cold => self.age_from_hand(&mut round),

@@ -44,3 +44,17 @@ pub fn check_files(pages: u64) -> Result {
         false => Ok(()),
     }
 }
+
+/// Does what the heap may have no memory for (ENOMEM), and again where some was stored meanwhile.
+/// May sleep.
+pub fn insist<R>(mut act: impl FnMut() -> Result<R>) -> Result<R> {
+    let mut attempt = 0;
+    loop {
+        let result = act();
+        let is_short = matches!(result, Err(Errno::ENOMEM)) && attempt < ATTEMPTS;
+        if !is_short || !Above::comes(attempt) {
+            return result;
+        }
+        attempt += 1;
+    }
+}

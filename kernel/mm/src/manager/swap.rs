@@ -45,8 +45,16 @@ pub(super) struct Resident {
     hand: Pfn,
     /// How often something was begun to be stored.
     pub times: u32,
-    /// Where aging goes on: the space, which may have gone, and the address.
-    aged: (SpaceKey, VirtAddr),
+    hands: Hands,
+}
+
+/// Where reclaim goes on. What is named may have gone.
+#[derive(Default)]
+pub(crate) struct Hands {
+    /// Aging: the space, and the address.
+    pub space: (SpaceKey, VirtAddr),
+    /// The object by its number, and the index.
+    pub object: (u64, u64),
 }
 
 /// The lock of all slots.
@@ -104,7 +112,7 @@ impl Swap {
             count: 0,
             hand: slots.start,
             times: 0,
-            aged: (SpaceKey::NONE, VirtAddr(0)),
+            hands: Hands::default(),
         };
         Swap {
             free: Slots::new(table),
@@ -120,13 +128,9 @@ impl<M: Machine> Mm<M> {
     pub fn slots(&self) -> &Slots {
         &self.swap.free
     }
-    /// Where aging goes on: the space, which may have gone, and the address.
-    pub(crate) fn hand(&self) -> (SpaceKey, VirtAddr) {
-        self.swap.resident.lock().aged
-    }
-    /// Moves it.
-    pub(crate) fn set_hand(&self, space: SpaceKey, at: VirtAddr) {
-        self.swap.resident.lock().aged = (space, at);
+    /// Reads or moves the hands.
+    pub(crate) fn hands<R>(&self, f: impl FnOnce(&mut Hands) -> R) -> R {
+        f(&mut self.swap.resident.lock().hands)
     }
     /// The figures of the store.
     pub fn stored(&self) -> Figures {

@@ -213,25 +213,34 @@ impl<M: Machine> Object<M> {
 
 impl<M: Machine> Mm<M> {
     /// Calls `step` with each object that has, or had, a page, and with the indices that are left
-    /// of it, until none is or it returns `false`. Between steps nothing keeps the object: the
-    /// caller holds no lock.
+    /// of it, until none is or it returns `false`: the next time it goes on there. Between steps
+    /// nothing keeps the object: the caller holds no lock.
     pub(crate) fn for_each_object(
         &self,
         step: &mut dyn FnMut(&Object<M>, &mut Range<u64>) -> bool,
     ) {
-        let mut at = 0;
-        while let Some(number) = self.objects().after(at) {
-            let mut rest = 0..u64::MAX;
-            while !rest.is_empty()
-                && let Some(Ok(object)) = self.objects().get(number).flatten().map(Arc::downcast)
-            {
-                if !step(&object, &mut rest) {
-                    return;
+        let (first, index) = self.hands(|hands| hands.object);
+        for (mut at, is_rest) in [(first.saturating_sub(1), true), (0, false)] {
+            let in_part = |number: &u64| is_rest || *number <= first;
+            while let Some(number) = self.objects().after(at).filter(in_part) {
+                let mut rest = match (number == first, is_rest) {
+                    (true, true) => index..u64::MAX,
+                    (true, false) => 0..index,
+                    (false, _) => 0..u64::MAX,
+                };
+                while !rest.is_empty()
+                    && let Some(Ok(object)) =
+                        self.objects().get(number).flatten().map(Arc::downcast)
+                {
+                    let goes_on = step(&object, &mut rest);
+                    drop(object);
+                    if !goes_on {
+                        return self.hands(|hands| hands.object = (number, rest.start));
+                    }
+                    self.machine().breathe();
                 }
-                drop(object);
-                self.machine().breathe();
+                at = number;
             }
-            at = number;
         }
     }
 }

@@ -19,6 +19,9 @@ const LOOKS: u32 = 2;
 /// the last ones reach all of each space; what others take back meanwhile prolongs nothing.
 const LAST_LOOKS: u32 = 12;
 
+/// In how many steps cold pages of objects are looked for before those of spaces.
+const OBJECT_STEPS: u32 = 32;
+
 impl<M: Machine> Mm<M> {
     /// Stores cold pages, `want` of them if there are as many, and if there are none, pages that
     /// are in use; returns how many were. In steps: the caller holds no lock.
@@ -50,10 +53,13 @@ impl<M: Machine> Mm<M> {
                 true => (Which::Cold, want),
                 false => (Which::All, want << (look - LOOKS)),
             };
-            // First: what is not even mapped.
+            // First: what is not even mapped. Most of it may be stored by now, so of what is cold
+            // each look is for a part.
+            let mut steps = 0;
             self.for_each_object(&mut |object, rest| {
                 round.store(self, object.shelve_step(rest, which, want));
-                round.rest() != 0
+                steps += 1;
+                round.rest() != 0 && (which == Which::All || steps < OBJECT_STEPS)
             });
             match which {
                 Which::Cold => self.age_from_hand(&mut round),
@@ -73,7 +79,7 @@ impl<M: Machine> Mm<M> {
     /// Parks what is cold, from the hand on through all families, one after the other, until enough
     /// is stored: between two looks at a page all others are looked at once.
     fn age_from_hand(&self, round: &mut Round) {
-        let ((first, from), end) = (self.hand(), M::Pte::USER_END);
+        let ((first, from), end) = (self.hands(|hands| hands.space), M::Pte::USER_END);
         for again in [false, true] {
             self.for_each_living(&mut |space| {
                 let rest = match (space.key().cmp(&first), again) {
@@ -93,7 +99,7 @@ impl<M: Machine> Mm<M> {
     /// several of them have is parked in all of them, and is alone then. Else as
     /// [`Self::age_from_hand`].
     fn empty_from_hand(&self, most: u64, round: &mut Round) {
-        let (first, from) = self.hand();
+        let (first, from) = self.hands(|hands| hands.space);
         let rest = VirtRange::new(from, M::Pte::USER_END);
         for part in [rest, VirtRange::new(VirtAddr(0), from)] {
             let mut nearest: Option<VirtAddr> = None;
@@ -105,7 +111,7 @@ impl<M: Machine> Mm<M> {
                 }
             });
             if let Some(nearest) = nearest {
-                self.set_hand(first, nearest);
+                self.hands(|hands| hands.space = (first, nearest));
             }
         }
     }
@@ -160,7 +166,8 @@ impl<M: Machine> AddressSpace<M> {
                 }
             });
             rest.start = part.end;
-            self.mm.set_hand(self.key(), rest.start);
+            self.mm
+                .hands(|hands| hands.space = (self.key(), rest.start));
         }
     }
 

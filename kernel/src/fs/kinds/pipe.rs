@@ -8,6 +8,7 @@ use crate::fs::caller;
 use crate::fs::kinds::piece::{Contents, Given};
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::open::ops::{At, FileOps, Ready};
+use crate::fs::room;
 use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -251,14 +252,14 @@ impl FileOps for End {
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
         let pipe = &self.pipe;
         let result = source.drain_pieces(ATOMIC, |bytes| {
-            match pipe.put(bytes) {
-                Some(result) => result?,
-                None if at.nonblocking => return Err(Errno::EAGAIN),
+            room::insist(|| match pipe.put(bytes) {
+                Some(result) => result,
+                None if at.nonblocking => Err(Errno::EAGAIN),
                 None => pipe
                     .writable
                     .wait(None, || pipe.put(bytes))?
-                    .unwrap_or(Ok(()))?,
-            }
+                    .unwrap_or(Ok(())),
+            })?;
             pipe.readable.wake_all();
             Ok(())
         });

@@ -6,6 +6,7 @@ pub use crate::fs::kinds::text::Text;
 use crate::fs::open::flags::OpenFlags;
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::open::ops::{At, FileOps};
+use crate::fs::room;
 use crate::fs::tree::inode::{FileKind, Inode, LinkTarget, Node};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -91,11 +92,14 @@ impl OpenPseudo {
         {
             return Ok(text.clone());
         }
-        let mut text = Text::default();
-        self.file.show.as_ref().ok_or(Errno::EINVAL)?(&mut text)?;
-        let text = Arc::new(text.finish()?);
+        let text = Arc::new(room::insist(|| self.generate())?);
         let _old = self.text.lock().replace(text.clone());
         Ok(text)
+    }
+    fn generate(&self) -> Result<Text> {
+        let mut text = Text::default();
+        self.file.show.as_ref().ok_or(Errno::EINVAL)?(&mut text)?;
+        text.finish()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::base::room;
 use crate::fs::caller::{self, Creator};
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::open::ops::Ready;
+use crate::fs::room::insist;
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
 use alloc::sync::{Arc, Weak};
@@ -217,7 +218,7 @@ impl Endpoint {
         if self.style == Style::Stream {
             let piece = PIECE.min(space / 2);
             let result = source.drain_pieces(piece, |bytes| {
-                let bytes = fallible::copied(bytes)?;
+                let bytes = insist(|| Ok(fallible::copied(bytes)?))?;
                 let with = Companions {
                     from: with.from.clone(),
                     sender: with.sender,
@@ -250,7 +251,7 @@ impl Endpoint {
         if message.bytes.len() + OVERHEAD > space {
             return Err(Errno::EMSGSIZE);
         }
-        room::check(Errno::ENOMEM)?;
+        insist(|| room::check(Errno::ENOMEM))?;
         let timeout = self.options(|options| options.send_timeout());
         let queue = match self.style {
             Style::Datagram => &ROOM,

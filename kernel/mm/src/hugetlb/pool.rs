@@ -6,8 +6,8 @@
 //! given back.
 
 use crate::addr::Pfn;
-use crate::manager::Result;
 use alloc::vec::Vec;
+use fallible::OutOfMemory;
 
 /// Figures of a pool, in pages of its size (/proc/meminfo, sysfs).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Account {
         self.surplus < self.overcommit
     }
     /// Adds a free page to the pool, or a surplus one.
-    pub fn add(&mut self, page: Pfn, surplus: bool) -> Result {
+    pub fn add(&mut self, page: Pfn, surplus: bool) -> Result<(), OutOfMemory> {
         let room = self.total + 1 - self.free.len() as u64;
         fallible::reserve(&mut self.free, room as usize)?;
         self.free.push(page);

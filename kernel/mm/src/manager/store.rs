@@ -21,6 +21,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::mem;
+use core::ops::Range;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
@@ -34,14 +35,16 @@ const MOST_FRAMES: usize = 4;
 /// The frames of spans by class: of so many least is lost.
 const FRAMES: [usize; CLASSES] = {
     let mut frames = [1; CLASSES];
-    let mut n = CLASSES * (MOST_FRAMES - 1);
-    while n > 0 {
-        n -= 1;
-        let (class, more) = (n / (MOST_FRAMES - 1), n % (MOST_FRAMES - 1) + 2);
-        let best = frames[class];
-        if lost(class + 1, more) * best < lost(class + 1, best) * more {
-            frames[class] = more;
+    let mut class = 1;
+    while class <= CLASSES {
+        let (best, mut n) = (&mut frames[class - 1], 2);
+        while n <= MOST_FRAMES {
+            if lost(class, n) * *best < lost(class, *best) * n {
+                *best = n;
+            }
+            n += 1;
         }
+        class += 1;
     }
     frames
 };
@@ -112,14 +115,14 @@ impl Bench {
         match pieces[..] {
             [] => to.fill((kept.first.0 >> 8) as u8),
             // Nobody else reads it before it is dropped.
-            [at] if left_of(at) >= kept.len => mem.in_place(at, kept.len as u64, &mut unpack),
+            [at] if parts(mm, at, kept.len)[1].1.is_empty() => {
+                mem.in_place(at, kept.len as u64, &mut unpack)
+            }
             _ => {
                 let packed = &mut self.packed[..kept.len];
                 for (piece, at) in packed.chunks_mut(PAGE_SIZE as usize).zip(pieces) {
-                    let (here, there) = piece.split_at_mut(left_of(*at).min(piece.len()));
-                    mem.read(*at, here);
-                    if !there.is_empty() {
-                        mem.read(next_frame(mm, *at), there);
+                    for (at, part) in parts(mm, *at, piece.len()) {
+                        mem.read(at, &mut piece[part]);
                     }
                 }
                 unpack(packed);
@@ -246,10 +249,8 @@ impl Store {
                         pieces.iter().for_each(|at| spans.give(mm, *at));
                         return None;
                     };
-                    let (here, there) = piece.split_at(left_of(at).min(piece.len()));
-                    mm.machine().mem().write(at, here);
-                    if !there.is_empty() {
-                        mm.machine().mem().write(next_frame(mm, at), there);
+                    for (at, part) in parts(mm, at, piece.len()) {
+                        mm.machine().mem().write(at, &piece[part]);
                     }
                     pieces.push(at);
                 }
@@ -272,14 +273,12 @@ impl Store {
     }
 }
 
-/// How many bytes of a piece there are in the frame that it begins in, if it is as long.
-fn left_of(at: PhysAddr) -> usize {
-    (PAGE_SIZE - at.0 % PAGE_SIZE) as usize
-}
-/// Where the rest of a piece is, in the next frame of its span.
-fn next_frame<M: Machine>(mm: &Mm<M>, at: PhysAddr) -> PhysAddr {
+/// Where a piece of `n` bytes is: in the frame that it begins in, and the rest, if there is one, in
+/// the next one of its span.
+fn parts<M: Machine>(mm: &Mm<M>, at: PhysAddr, n: usize) -> [(PhysAddr, Range<usize>); 2] {
+    let here = n.min((PAGE_SIZE - at.0 % PAGE_SIZE) as usize);
     let next = mm.frames().get(at.frame()).span().next();
-    mm.frames().pfn(next).start()
+    [(at, 0..here), (mm.frames().pfn(next).start(), here..n)]
 }
 
 /// How many objects of a class a span has.

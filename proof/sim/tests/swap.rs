@@ -592,6 +592,33 @@ fn all_spaces_age_alike<F: PteFormat>() {
     }
 }
 
+/// Of an object that is in slots already each look goes through a part, however large it is.
+fn objects_are_looked_through_in_parts<F: PteFormat>() {
+    let pauses = |pages: u64| {
+        let w = World::<F>::new(Options {
+            frames: 16384,
+            slots: 16384,
+            prefetch: 0,
+            ..Options::default()
+        });
+        let object = Object::new(&w.mm);
+        object.set_len(pages * PAGE_SIZE);
+        (0..pages).for_each(|n| object.write_at(n * PAGE_SIZE, &[1]).unwrap());
+        assert_eq!(w.mm.reclaim(pages), pages);
+        let (p, count) = (written(&w, &[]), Arc::new(AtomicU64::new(0)));
+        let counted = count.clone();
+        w.sim.in_pauses(Some(Box::new(move || {
+            counted.fetch_add(1, Relaxed);
+            false
+        })));
+        assert_eq!(w.mm.reclaim_cold(8), 8);
+        w.sim.in_pauses(None);
+        w.check(&[&p], &[&object]);
+        count.load(Relaxed)
+    };
+    assert_eq!(pauses(4096), pauses(8192));
+}
+
 /// A folio of several units comes back whole, or, when there is no memory for that, in parts: in
 /// units, and where memory is in pieces in pages.
 fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
@@ -728,6 +755,7 @@ mod own {
     on_both_formats! {
         all_spaces_age_alike
         more_than_memory
+        objects_are_looked_through_in_parts
         an_object_is_read_without_memory
         slots_may_run_out
         what_cannot_be_whole_comes_in_parts

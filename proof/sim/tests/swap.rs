@@ -592,6 +592,41 @@ fn all_spaces_age_alike<F: PteFormat>() {
     }
 }
 
+/// What is stored takes no more of memory that is in pieces.
+fn spans_need_no_frames_side_by_side<F: PteFormat>() {
+    let w = World::<F>::new(Options {
+        frames: 1024,
+        prefetch: 0,
+        ..Options::default()
+    });
+    let (object, p, hog) = (Object::new(&w.mm), w.process(), w.process());
+    object.set_len(ALL);
+    // Half of each page does not compress.
+    let bytes = |n: u64| {
+        let noise =
+            (0..PAGE_SIZE / 2).map(move |i| (((n * PAGE_SIZE + i) * 0x9e37_79b9) >> 13) as u8);
+        noise.chain([0; PAGE_SIZE as usize / 2]).collect::<Vec<_>>()
+    };
+    (0..PAGES).for_each(|n| object.write_at(n * PAGE_SIZE, &bytes(n)).unwrap());
+    share(&p, &object);
+    (0..PAGES).for_each(|n| assert!(w.load(0, &p, page(n)).is_ok()));
+    map(&hog, AT, 1024, RW);
+    let full = (0..1024).find(|n| w.store(0, &hog, page(*n), 1).is_err());
+    (0..full.unwrap())
+        .step_by(2)
+        .for_each(|n| hog.unmap(page(n), PAGE_SIZE).unwrap());
+    park(&p, 0, PAGES);
+    assert_eq!(shelved(&w, &object), PAGES);
+    assert!(w.mm.stored().used * 3 <= ALL * 2, "{:?}", w.mm.stored());
+    w.check(&[&p, &hog], &[&object]);
+    let mut page = vec![0; PAGE_SIZE as usize];
+    for n in 0..PAGES {
+        object.read_at(n * PAGE_SIZE, &mut page);
+        assert_eq!(page, bytes(n));
+    }
+    w.check(&[&p, &hog], &[&object]);
+}
+
 /// Of an object that is in slots already each look goes through a part, however large it is.
 fn objects_are_looked_through_in_parts<F: PteFormat>() {
     let pauses = |pages: u64| {
@@ -758,6 +793,7 @@ mod own {
         objects_are_looked_through_in_parts
         an_object_is_read_without_memory
         slots_may_run_out
+        spans_need_no_frames_side_by_side
         what_cannot_be_whole_comes_in_parts
         what_is_used_stays_without_its_folio
     }

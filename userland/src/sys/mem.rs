@@ -242,3 +242,17 @@ pub fn page_is(at: usize, first: u64, rest: u64) -> bool {
     let words = unsafe { std::slice::from_raw_parts(at as *const u64, PAGE / 8) };
     words[0] == first && words[1..].iter().fold(0, |odd, word| odd | (word ^ rest)) == 0
 }
+
+/// What the header of a swap area ends with.
+pub const SWAP_MAGIC: &[u8; 10] = b"SWAPSPACE2";
+
+/// The first page of a swap area, as mkswap(8) writes it: from byte 1024 on the version, the last
+/// page and how many pages are bad, at the end what it is.
+pub fn swap_header(words: [u32; 3], magic: &[u8; 10]) -> Vec<u8> {
+    let mut page = vec![0; PAGE];
+    for (n, word) in words.into_iter().enumerate() {
+        page[1024 + 4 * n..][..4].copy_from_slice(&word.to_ne_bytes());
+    }
+    page[PAGE - 10..].copy_from_slice(magic);
+    page
+}

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use userland::counters::on_quire;
-use userland::sys::mem::PAGE;
+use userland::sys::mem::{PAGE, SWAP_MAGIC, swap_header};
 use userland::sys::{call, file};
 
 /// Modules of Linux, in the order of their names: zram, and before it what it needs.
@@ -39,7 +39,8 @@ fn begin() -> Result<(), String> {
     for (name, value) in SETTINGS {
         write(&format!("/sys/block/zram0/{name}"), value.as_bytes())?;
     }
-    write(DEVICE, &header(SIZE / PAGE))?;
+    let header = swap_header([1, (SIZE / PAGE - 1) as u32, 0], SWAP_MAGIC);
+    write(DEVICE, &header)?;
     let path = DEVICE_PATH.as_ptr() as usize;
     call(libc::SYS_swapon, [path, 0, 0, 0, 0, 0]).map_err(|error| format!("swapon: {error}"))?;
     println!("{{\"swap\":\"zram, {}\"}}", SETTINGS[0].1);
@@ -58,15 +59,4 @@ fn write(path: &str, bytes: &[u8]) -> Result<(), String> {
     let file = OpenOptions::new().write(true).open(path);
     let done = file.and_then(|mut file| file.write_all(bytes));
     done.map_err(|error| format!("{path} cannot be written: {error}"))
-}
-
-/// The first page of a swap area of so many, as mkswap(8) writes it: from byte 1024 on the version
-/// and the last page, at the end what it is.
-fn header(pages: usize) -> Vec<u8> {
-    const MAGIC: &[u8] = b"SWAPSPACE2";
-    let mut bytes = vec![0; PAGE];
-    bytes[1024..1028].copy_from_slice(&1_u32.to_ne_bytes());
-    bytes[1028..1032].copy_from_slice(&(pages as u32 - 1).to_ne_bytes());
-    bytes[PAGE - MAGIC.len()..].copy_from_slice(MAGIC);
-    bytes
 }

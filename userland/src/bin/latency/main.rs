@@ -42,7 +42,7 @@ type Measure = fn(usize, usize) -> Result<Summary>;
 /// The events that depend on the size of folios.
 const EVENTS: [(&str, Measure); 11] = [
     ("first", faults::first),
-    (RECLAIMED, faults::reclaimed),
+    ("reclaimed", faults::reclaimed),
     ("tracked", faults::tracked),
     ("signal", faults::signalled),
     ("copied", faults::copied),
@@ -53,8 +53,6 @@ const EVENTS: [(&str, Measure); 11] = [
     ("threads", processes::threads),
     ("late", late::late),
 ];
-/// The event that needs swap.
-const RECLAIMED: &str = "reclaimed";
 /// What does not: two readings of the clock, and sets of sizes.
 const CLOCK: &str = "clock";
 const PERMITTED: &str = "permitted";
@@ -112,11 +110,8 @@ fn run(plan: &Plan) -> Result<usize> {
     {
         sysfs.every()?;
         for set in permitted::SETS {
-            lines += say(
-                &format!("{PERMITTED}/{set}"),
-                0,
-                &permitted::touch(&permit, set)?,
-            );
+            let touched = permitted::touch(&permit, set)?;
+            lines += say(&format!("{PERMITTED}/{set}"), 0, &touched);
         }
     }
     Ok(lines)
@@ -131,7 +126,7 @@ fn plan() -> Plan {
     let mut plan = Plan {
         sizes: SIZES.to_vec(),
         events: names()
-            .filter(|name| *name != RECLAIMED)
+            .filter(|name| *name != "reclaimed")
             .map(str::to_owned)
             .collect(),
         samples: 256,

@@ -5,7 +5,10 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use userland::counters::{self, on_quire};
 use userland::harness::{Outcome, Stop, in_child};
-use userland::sys::mem::{ANON, PAGE, RW, anon, byte, fill_page, madvise, mmap, mprotect, munmap};
+use userland::sys::mem::{
+    ANON, PAGE, RW, SWAP_MAGIC as MAGIC, anon, byte, fill_page, madvise, mmap, mprotect, munmap,
+    swap_header,
+};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Result, call, file, sig, time};
 use userland::{check, check_eq, check_err};
@@ -71,20 +74,14 @@ fn meminfo(name: &str) -> std::result::Result<u64, Stop> {
     Ok(counters::figure("/proc/meminfo", name)?)
 }
 
-/// A header as mkswap(8) writes it: version, last page, bad pages.
-fn write_header([version, last, bad]: [u32; 3], magic: &[u8; 10]) -> Result<()> {
-    let mut page = vec![0; PAGE];
-    for (n, word) in [version, last, bad].into_iter().enumerate() {
-        page[1024 + 4 * n..][..4].copy_from_slice(&word.to_ne_bytes());
-    }
-    page[PAGE - 10..].copy_from_slice(magic);
+/// Writes a header.
+fn write_header(words: [u32; 3], magic: &[u8; 10]) -> Result<()> {
+    let page = swap_header(words, magic);
     let disk = file::open_cstr(DISK, libc::O_RDWR)?;
     let written = file::pwrite(disk, &page, 0);
     file::close(disk)?;
     written.map(drop)
 }
-
-const MAGIC: &[u8; 10] = b"SWAPSPACE2";
 
 /// Sets the device up and turns swap on, on all of it.
 fn set_up(bytes: u64, flags: usize) -> Outcome {

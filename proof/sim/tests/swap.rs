@@ -433,6 +433,13 @@ fn what_objects_have_is_stored<F: PteFormat>(w: &World<F>) {
         assert_eq!((shelved(w, &object), w.mm.counts().object), (PAGES, 0));
         assert_eq!(object.pages(), PAGES);
         check(&[]);
+        // The end lies in a folio.
+        let p = w.process();
+        share(&p, &object);
+        reads(w, &p, 0..PAGES);
+        park(&p, 0, 20);
+        assert!((16..=20).contains(&shelved(w, &object)));
+        drop(p);
         // Another one has what it maps; both see what either writes.
         let (p, q) = (w.process(), w.process());
         share(&p, &object);

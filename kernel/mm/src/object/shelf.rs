@@ -81,7 +81,11 @@ impl<M: Machine> Object<M> {
         let mut inner = self.inner.lock();
         let mut shelved = 0;
         for _ in 0..LOOKED_AT {
-            let next = inner.pages.range(range.clone()).next();
+            // A folio may go on behind its end.
+            let next = inner
+                .pages
+                .range(range.start.min(range.end)..range.end)
+                .next();
             let may = self.huge.is_none() && self.mm.slots().total() != 0;
             let Some((&index, held)) = next.filter(|_| may) else {
                 range.start = range.end;

@@ -193,10 +193,11 @@ impl<M: Machine> Areas<'_, M> {
         let to = self.place_of(request, slot).ok_or(Error::NoMem)?;
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
         self.check_seals(new)?;
-        self.clear_tail(request, old, gone)?;
+        // As in Linux before the tail, which may be sealed.
         if request.to.is_some() {
             self.clear(new, gone)?;
         }
+        self.clear_tail(request, old, gone)?;
         if self.has_paused() {
             self.reserve_again()?;
         }

@@ -321,8 +321,9 @@ impl Spans {
             let next = span.get(n + 1).map_or(0, |next| frames.index(*next));
             let view = frames.get(*frame).span();
             view.link(next, (n > 0).then(|| (frames.index(span[0]), n as u64)));
+            // What the frame was before may have left something there.
+            view.set(if n == 0 { class } else { 0 }, 0);
         }
-        frames.get(span[0]).span().set(class, 0);
         self.figures.used += span.len() as u64 * PAGE_SIZE;
         self.figures.peak = self.figures.peak.max(self.figures.used);
         self.room[class - 1].push(frames, span[0]);

@@ -211,8 +211,8 @@ ktest::ktest! {
 }
 
 ktest::ktest! {
-    /// memcpy copies what it is to copy and nothing beside it, whatever the length and wherever
-    /// both ends stand.
+    /// memcpy and memmove copy what they are to copy and nothing beside it, whatever the length and
+    /// wherever both ends stand, in one array or two.
     fn copies_of_all_lengths(ctx) {
         const MOST: usize = 100;
         let from: [u8; MOST + 16] = core::array::from_fn(|i| i as u8 + 1);
@@ -227,6 +227,13 @@ ktest::ktest! {
                     *byte == if copied { from[at + i - to_at] } else { 0 }
                 });
                 ktest::check!(ctx, sound, "{len} bytes from {at} to {to_at}: {to:?}");
+                let mut moved: [u8; MOST + 32] = core::array::from_fn(|i| i as u8 + 1);
+                core::hint::black_box(&mut moved).copy_within(at..at + len, to_at);
+                let sound = core::hint::black_box(&moved).iter().enumerate().all(|(i, byte)| {
+                    let copied = (to_at..to_at + len).contains(&i);
+                    usize::from(*byte) == if copied { at + i - to_at } else { i } + 1
+                });
+                ktest::check!(ctx, sound, "{len} bytes moved from {at} to {to_at}: {moved:?}");
             }
         }
     }

@@ -1,5 +1,7 @@
-//! What the report is made of: the JSON lines of `compare`, `bench`, `conflicts` and `frames`.
+//! What the report is made of: the JSON lines of `compare`, `bench`, `conflicts` and `frames`, the
+//! CSV of `reclaim`.
 use super::frames::Frames;
+use super::reclaim;
 use crate::bench::cells::{Key, cell};
 use crate::compare;
 use crate::conflicts::Cell;
@@ -65,6 +67,8 @@ pub struct Data {
     pub conflicts: Vec<Cell>,
     /// Pictures of physical memory.
     pub frames: Vec<Frames>,
+    /// What policies of reclaim do with streams.
+    pub reclaim: Vec<reclaim::Row>,
     /// By machine and kernel, what it calls itself, and by that the commits or packages that it is
     /// from.
     pub kernels: BTreeMap<(Arch, Side), BTreeMap<String, BTreeSet<String>>>,
@@ -88,6 +92,10 @@ impl Data {
     ///
     /// A file in which there is nothing for the report.
     pub fn read(&mut self, name: &str, text: &str) -> Result<()> {
+        if text.starts_with(reclaim::BEGINS) {
+            self.reclaim = reclaim::rows(text)?;
+            return Ok(());
+        }
         let mut header = Header::default();
         let mut known = 0;
         for (at, line) in text.lines().enumerate() {
@@ -102,7 +110,7 @@ impl Data {
             known += usize::from(taken.with_context(|| format!("{name}:{}", at + 1))?);
         }
         if known == 0 {
-            bail!("{name} has no line of compare, bench, conflicts or frames");
+            bail!("{name} has no line of compare, bench, conflicts, frames or reclaim");
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Measures what a report needs and is not there yet: a small set, a file for each command.
-use super::contpte;
+use super::{contpte, reclaim};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
@@ -19,8 +19,8 @@ const INTERRUPTED: u8 = 130;
 struct Step {
     file: String,
     words: Vec<String>,
-    /// The figures are what it prints; else it takes `--json`.
-    printed: bool,
+    /// Its option for the file; `None`: the figures are what it prints.
+    option: Option<&'static str>,
 }
 
 impl Step {
@@ -28,7 +28,7 @@ impl Step {
         Step {
             file: file + ".jsonl",
             words: words.split(' ').map(str::to_owned).collect(),
-            printed: false,
+            option: Some("--json"),
         }
     }
 
@@ -36,7 +36,7 @@ impl Step {
         let words = format!("run --arch {arch} --mem 128M --timeout 300 --append");
         let mut step = Step::json(format!("frames-{arch}"), &words);
         step.words.push("quiet quire.noinput -- frames".to_owned());
-        step.printed = true;
+        step.option = None;
         step
     }
 }
@@ -77,6 +77,10 @@ fn steps(arches: &[Arch]) -> Vec<Step> {
         steps.push(of(arch, "ablation", "bench --ablation", ""));
         steps.push(of(arch, "conflicts", "conflicts", ""));
     }
+    steps.push(Step {
+        option: Some("--csv"),
+        ..Step::json("reclaim".to_owned(), "reclaim")
+    });
     steps
 }
 
@@ -126,9 +130,9 @@ fn measure(step: &Step, file: &Path) -> Result<ExitStatus> {
     let part = part(file);
     let mut command = Command::new(std::env::current_exe()?);
     command.args(&step.words).stdin(Stdio::null());
-    match step.printed {
-        true => command.stdout(File::create(&part)?),
-        false => command.arg("--json").arg(&part).stdout(Stdio::null()),
+    match step.option {
+        None => command.stdout(File::create(&part)?),
+        Some(option) => command.arg(option).arg(&part).stdout(Stdio::null()),
     };
     // A group of its own: ctrl-c comes once, from this program.
     let mut child = command
@@ -156,7 +160,7 @@ fn part(file: &Path) -> PathBuf {
 fn has_lines(file: &Path) -> bool {
     let text = fs::read(file).unwrap_or_default();
     text.split(|byte| *byte == b'\n')
-        .any(|line| line.starts_with(b"{"))
+        .any(|line| line.starts_with(b"{") || line.starts_with(reclaim::BEGINS.as_bytes()))
 }
 
 /// Whether a signal came.
@@ -194,13 +198,16 @@ mod tests {
         for step in &steps {
             let mut words = vec!["run.sh".to_owned()];
             words.extend(step.words.iter().cloned());
-            if !step.printed {
-                words.extend(["--json", "f"].map(str::to_owned));
-            }
+            words.extend(
+                step.option
+                    .iter()
+                    .flat_map(|it| [*it, "f"])
+                    .map(str::to_owned),
+            );
             let cli = Cli::try_parse_from(words);
             let cli = cli.unwrap_or_else(|error| panic!("{step:?}: {error}"));
             let runs = matches!(cli.command, Some(Parsed::Run(_)));
-            assert_eq!(runs, step.printed, "{step:?}");
+            assert_eq!(runs, step.option.is_none(), "{step:?}");
         }
         let files: BTreeSet<&str> = steps.iter().map(|step| step.file.as_str()).collect();
         assert_eq!(files.len(), steps.len());

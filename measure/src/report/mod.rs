@@ -13,6 +13,7 @@ pub mod frames;
 mod gather;
 mod html;
 mod page;
+mod reclaim;
 mod scaling;
 mod summary;
 

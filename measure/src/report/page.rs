@@ -1,6 +1,6 @@
 //! The page: one file, which loads nothing.
 use super::data::Data;
-use super::{ablation, conflicts, contpte, cost, frames, html, scaling};
+use super::{ablation, conflicts, contpte, cost, frames, html, reclaim, scaling};
 use anyhow::Result;
 use std::fmt::Write;
 use tools::args::Side;
@@ -61,6 +61,11 @@ fn sections(data: &Data) -> Result<Vec<Section>> {
         conflicts::section(&data.conflicts),
     );
     add("scaling", "Several CPUs", scaling::section(data)?);
+    add(
+        "reclaim",
+        "Memory under pressure",
+        reclaim::section(&data.reclaim)?,
+    );
     add("frames", "Physical memory", frames::section(&data.frames));
     Ok(sections)
 }
@@ -135,10 +140,12 @@ pub mod tests {
         }
         text += "{\"compare\":{\"words\":\"contpte=off\",\"machines\":[{\"arch\":\"aarch64\",\"qemu\":\"QEMU 10\"}]}}\n";
         text += r#"{"op":"fault","folio_kb":64,"per_page":50,"pages":10,"walks":30,"arch":"aarch64","kernel":"quire"}"#;
-        Data::of(&text)
+        let mut data = Data::of(&text);
+        data.read("reclaim", reclaim::tests::ROWS).unwrap();
+        data
     }
 
-    const IDS: [&str; 9] = [
+    const IDS: [&str; 10] = [
         "instructions",
         "lines",
         "misses",
@@ -147,6 +154,7 @@ pub mod tests {
         "contpte",
         "conflicts",
         "scaling",
+        "reclaim",
         "frames",
     ];
 
@@ -179,7 +187,7 @@ pub mod tests {
             }
             check_balance(&page);
             let missing = page.matches("class=\"missing\"").count();
-            assert_eq!(missing, if data.figures.is_empty() { 9 } else { 0 });
+            assert_eq!(missing, if data.figures.is_empty() { 10 } else { 0 });
         }
     }
 

@@ -14,9 +14,9 @@ use std::iter::once;
 use std::{env, fs, thread};
 
 /// Pages and accesses of made streams, and their seed.
-const MADE: (u64, u64, u64) = (2048, 40_000, 1);
-/// Percent of a stream's pages that memory has room for: first the few.
-const SHARES: [usize; 7] = [30, 50, 20, 40, 60, 75, 90];
+const MADE: (u64, u64, u64) = (8192, 160_000, 1);
+/// Percent of a stream's pages that memory has room for.
+const SHARES: [usize; 5] = [20, 30, 50, 67, 80];
 /// Frames that no page gets, beside page tables.
 const OTHERS: usize = 16;
 
@@ -32,7 +32,9 @@ fn main() {
     streams.sort_by(|one, other| one.0.cmp(&other.0));
     let made = made::all(MADE.0, MADE.1, MADE.2).into_iter();
     streams.extend(made.map(|(name, stream)| (name.to_owned(), stream)));
-    println!("stream,accesses,pages,memory,policy,again,brought,over,looked,overshoot,longest");
+    println!(
+        "stream,accesses,pages,memory,policy,again,brought,faults,over,looked,overshoot,longest"
+    );
     thread::scope(|scope| {
         let rows = |(name, stream)| scope.spawn(move || rows(name, stream, all));
         let threads = Vec::from_iter(streams.iter().map(|(name, stream)| rows((name, stream))));
@@ -44,9 +46,8 @@ fn main() {
 
 /// All rows of a stream.
 fn rows(name: &str, stream: &Stream, all: bool) -> String {
-    let shares = SHARES[..if all { SHARES.len() } else { 2 }].iter();
-    let rows = shares.map(|share| rows_with(name, stream, *share, all));
-    rows.collect()
+    let rows = SHARES.map(|share| rows_with(name, stream, share, all));
+    rows.concat()
 }
 
 fn rows_with(name: &str, stream: &Stream, share: usize, all: bool) -> String {
@@ -60,8 +61,9 @@ fn rows_with(name: &str, stream: &Stream, share: usize, all: bool) -> String {
         let over = ratio(it.brought, ideal::belady(stream, memory as usize));
         let of = format!("{name},{accesses},{pages},{memory},{policy}");
         let (looked, more) = (ratio(it.looked, it.gone), it.overshoot);
+        let faults = it.faults.unwrap_or(pages as u64 + it.again);
         text += &format!(
-            "{of},{},{},{over},{looked},{more},{}\n",
+            "{of},{},{},{faults},{over},{looked},{more},{}\n",
             it.again, it.brought, it.longest
         );
     };

@@ -85,6 +85,8 @@ pub struct Figures {
     pub again: u64,
     /// Those that were brought back.
     pub brought: u64,
+    /// Faults; `None`: one for each page, and for each time that it comes back.
+    pub faults: Option<u64>,
     /// Those that have gone.
     pub gone: u64,
     /// Looks at pages, or at entries of tables.

@@ -44,6 +44,7 @@ pub fn run(stream: &Stream, frames: usize, order: u8, way: &str) -> Option<(Figu
         }
     }
     replay.figures.brought = replay.world.mm.event("pswpin")?;
+    replay.figures.faults = replay.world.mm.event("pgfault");
     replay.figures.longest = replay.longest.load(Relaxed);
     Some((replay.figures, replay.most))
 }

@@ -123,7 +123,7 @@ pub struct ProfileArgs {
 /// Options of `reclaim`.
 #[derive(Args, Debug, Clone)]
 pub struct ReclaimArgs {
-    /// Every combination of the models' switches, more shares of memory, larger folios
+    /// Every combination of the models' switches, and larger folios
     #[arg(long)]
     pub all: bool,
     /// Write the figures, a row for each policy, too

@@ -10,7 +10,8 @@ pub struct ReportArgs {
     #[command(flatten)]
     pub machines: Machines,
     /// Measure nothing: read these files, which `compare`, `bench`, `conflicts` wrote with --json,
-    /// or consoles of `frames`; of two figures for the same place the later one counts
+    /// `reclaim` with --csv, or consoles of `frames`; of two figures for the same place the later
+    /// one counts
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub from: Vec<PathBuf>,
     /// Measure again what is there from an earlier report

@@ -211,8 +211,8 @@ ktest::ktest! {
 }
 
 ktest::ktest! {
-    /// memcpy and memmove copy what they are to copy and nothing beside it, whatever the length and
-    /// wherever both ends stand, in one array or two.
+    /// memcpy, memmove and memset write what they are to and nothing beside it, whatever the length
+    /// and wherever both ends stand, in one array or two.
     fn copies_of_all_lengths(ctx) {
         const MOST: usize = 100;
         let from: [u8; MOST + 16] = core::array::from_fn(|i| i as u8 + 1);
@@ -234,6 +234,12 @@ ktest::ktest! {
                     usize::from(*byte) == if copied { at + i - to_at } else { i } + 1
                 });
                 ktest::check!(ctx, sound, "{len} bytes moved from {at} to {to_at}: {moved:?}");
+                let (mut set, byte) = ([0; MOST + 32], place as u8);
+                core::hint::black_box(&mut set)[to_at..to_at + len].fill(core::hint::black_box(byte));
+                let sound = core::hint::black_box(&set).iter().enumerate().all(|(i, it)| {
+                    *it == if (to_at..to_at + len).contains(&i) { byte } else { 0 }
+                });
+                ktest::check!(ctx, sound, "{len} bytes of {byte} at {to_at}: {set:?}");
             }
         }
     }

@@ -1,10 +1,10 @@
-//! memcpy and memmove by words at any alignment. Rust's own are made for machines without unaligned
-//! loads: where source and destination are aligned differently they load single bytes.
+//! memcpy, memmove and memset by words at any alignment. Rust's own are made for machines without
+//! unaligned accesses: where source and destination are aligned differently they load single bytes.
 //! Here the MMU is on before Rust begins (`head`), and all that is copied is normal memory.
 //!
 //! Up to 64 bytes are loaded before the first is stored, as words from both ends that may overlap
 //! in the middle. More are copied by 32 bytes, from the end that the other range does not reach;
-//! the last 32 are loaded first.
+//! the last 32 are loaded first. So it is with what is set.
 
 use core::arch::global_asm;
 
@@ -89,5 +89,44 @@ memmove:
     stp     x9, x10, [x0]
     stp     x11, x12, [x0, #16]
 9:  ret
+
+    .global memset
+    .type   memset, %function
+    // x0 = to, w1 = a byte, x2 = bytes; returns x0. x3 is the end.
+memset:
+    and     x1, x1, #0xff
+    mov     x4, #0x0101010101010101
+    mul     x1, x1, x4
+    add     x3, x0, x2
+    cmp     x2, #16
+    b.hs    3f
+    tbz     x2, #3, 1f
+    str     x1, [x0]
+    str     x1, [x3, #-8]
+    ret
+1:  tbz     x2, #2, 2f
+    str     w1, [x0]
+    str     w1, [x3, #-4]
+    ret
+2:  cbz     x2, 6f
+    lsr     x4, x2, #1
+    strb    w1, [x0]
+    strb    w1, [x0, x4]
+    strb    w1, [x3, #-1]
+    ret
+3:  stp     x1, x1, [x0]
+    stp     x1, x1, [x3, #-16]
+    cmp     x2, #32
+    b.ls    6f
+    and     x4, x0, #~15
+    add     x4, x4, #16
+    sub     x5, x3, #32
+    b       5f
+4:  stp     x1, x1, [x4], #16
+    stp     x1, x1, [x4], #16
+5:  cmp     x4, x5
+    b.ls    4b
+    stp     x1, x1, [x3, #-32]
+6:  ret
 "#
 );

@@ -84,11 +84,17 @@ pub fn all_with_zram(kernels: &Kernels) -> BTreeMap<Arch, PathBuf> {
 /// The initramfs with a Linux's module zram behind it.
 pub fn with_zram(kernel: &Kernel, built: &Built) -> Result<PathBuf> {
     let mut archive = fs::read(&built.initramfs)?;
-    archive.resize(archive.len().next_multiple_of(4), 0);
-    archive.extend(linux::zram(kernel)?);
+    add_zram(kernel, &mut archive)?;
     let path = built.initramfs.with_extension("zram.cpio");
     build::replace(&path, &archive)?;
     Ok(path)
+}
+
+/// Adds a Linux's module zram to an initramfs.
+pub fn add_zram(kernel: &Kernel, archive: &mut Vec<u8>) -> Result<()> {
+    archive.resize(archive.len().next_multiple_of(4), 0);
+    archive.extend(linux::zram(kernel)?);
+    Ok(())
 }
 
 /// Quire for these machines.

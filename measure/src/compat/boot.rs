@@ -1,6 +1,7 @@
 //! One program on one kernel.
 use super::results::{ENDED, Ran};
 use super::suite::{Program, Suite};
+use crate::kernels::{ZRAM, add_zram};
 use anyhow::{Context, Result};
 use std::fs;
 use std::time::Duration;
@@ -39,7 +40,7 @@ impl Kernels {
             Side::Linux => {
                 let mut machine = Machine::new(self.linux.arch, self.linux.image.clone());
                 machine.command_line = linux::words(self.linux.arch, SCRIPT);
-                run(machine, &self.quire, program, limit)
+                run(machine, &self.quire, program, limit, Some(&self.linux))
             }
         }
     }
@@ -48,12 +49,19 @@ impl Kernels {
 /// The same on Quire alone.
 pub fn on_quire(built: &Built, arch: Arch, program: &Program, limit: Duration) -> Result<Ran> {
     let mut machine = Machine::new(arch, built.image.clone());
-    machine.command_line = format!("quiet quire.noinput -- {SCRIPT}");
-    run(machine, built, program, limit)
+    machine.command_line = format!("{ZRAM} quiet quire.noinput -- {SCRIPT}");
+    run(machine, built, program, limit, None)
 }
 
-/// Boots with a program and the [`script`] beside those of `built`.
-fn run(mut machine: Machine, built: &Built, program: &Program, limit: Duration) -> Result<Ran> {
+/// Boots with a program and the [`script`] beside those of `built`, and so that this Linux swaps,
+/// if it is of a package.
+fn run(
+    mut machine: Machine,
+    built: &Built,
+    program: &Program,
+    limit: Duration,
+    linux: Option<&Kernel>,
+) -> Result<Ran> {
     let mut archive = default_archive(&built.programs)?;
     archive.directory("mm")?;
     for path in &program.files {
@@ -62,7 +70,11 @@ fn run(mut machine: Machine, built: &Built, program: &Program, limit: Duration) 
         archive.file(&format!("mm/{name}"), 0o755, &bytes)?;
     }
     archive.file("mm/script", 0o644, script(program).as_bytes())?;
-    let archive = Temporary::file("cpio", &archive.finish()?)?;
+    let mut archive = archive.finish()?;
+    if let Some(linux) = linux.filter(|linux| linux.has_modules()) {
+        add_zram(linux, &mut archive)?;
+    }
+    let archive = Temporary::file("cpio", &archive)?;
     machine.mem = MEMORY.to_owned();
     machine.extra = ["-cpu", cpu(machine.arch)].map(str::to_owned).to_vec();
     machine.smp = CPUS;
@@ -81,13 +93,15 @@ const fn cpu(arch: Arch) -> &'static str {
     }
 }
 
-/// What the tests' own script prepares, as far as a kernel has it; then the program.
+/// What the tests' own script prepares, as far as a kernel has it, and swap, which `bench` turns
+/// on; then the program.
 fn script(program: &Program) -> String {
     format!(
         "mkdir /dev/shm\n\
          mount tmpfs /dev/shm\n\
          mount debugfs /sys/kernel/debug\n\
          echo 256 > /proc/sys/vm/nr_hugepages\n\
+         bench --op pageout --size 4 --pages 16 > /dev/null\n\
          cd /mm\n\
          {}\n\
          echo {ENDED}$?\n",

@@ -408,6 +408,16 @@ fn a_child_gets_a_monitor_that_asks_for_it<F: PteFormat>(w: &World<F>) {
     );
     w.store(1, &nobodys, page(1), 9).unwrap();
     assert_eq!(nobodys.asked(page(2), Access::Write), None);
+    // Who only reads its page for long has it alone, and the monitor is asked as before.
+    let pin = child.pin_long_term(page(1), Access::Read).unwrap();
+    assert_eq!(protected(&child, 4), [1, 2]);
+    asks(w.store(0, &child, page(1), 9));
+    child.userfault_protect(pages(1, 1), false).unwrap();
+    w.store(0, &child, page(1), 11).unwrap();
+    let mut seen = [0];
+    pin.read(0, &mut seen);
+    assert_eq!((seen[0], w.load(1, &s, page(1))), (11, Ok(1)));
+    drop(pin);
     w.check(&[&s, &child, &nobodys], &[]);
 }
 

@@ -10,6 +10,7 @@
 //!   16 pages, to single ones. A write that is alone copies its page.
 //! ```
 
+use super::huge::Filled;
 use super::request::{Fault, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
@@ -34,14 +35,18 @@ pub(super) type Copies = ArrayVec<Folio, RUN_PAGES>;
 impl<M: Machine> Fault<'_, M> {
     /// Replaces the page by a private copy; the old one is freed after the flush.
     pub(super) fn copy(mut self, cursor: &mut Cursor<'_, M>, mut old: Leaf) -> Result<Pfn, Stop> {
+        let protected = old.attrs.contains(Attrs::UFFD_WP);
         if old.level != Level::Pte {
-            if self.is_huge_zero(&old) && self.orders().contains(PMD_ORDER) {
+            if self.is_huge_zero(&old) && !protected && self.orders().contains(PMD_ORDER) {
                 return Err(Stop::Wants(PMD_ORDER));
             }
             old = self.page_alone(cursor)?;
         }
         let spreads = !self.mm.switches().cow_grows() || cursor.may_be_beside_written();
-        if spreads && let Some(pfn) = self.copy_more(cursor, &old) {
+        if spreads
+            && !protected
+            && let Some(pfn) = self.copy_more(cursor, &old)
+        {
             return Ok(pfn);
         }
         Ok(self.copy_page(cursor, &old)?)
@@ -58,6 +63,14 @@ impl<M: Machine> Fault<'_, M> {
         copied.or_else(|| self.copy_singly(cursor))
     }
 
+    /// Attributes of a copy of a page: where its monitor was not asked, as one reads it only (a
+    /// pin), it stays protected.
+    pub(super) fn attrs_of_copy(&self, old: &Leaf) -> Attrs {
+        match old.attrs.contains(Attrs::UFFD_WP) {
+            true => Filled::Protected.attrs(self.attrs()),
+            false => self.attrs(),
+        }
+    }
     /// Attributes of a copy beside the page: clean, as what was copied and not written is no reason
     /// to copy more. Of populate, which writes through the whole range, and of the kernel's own
     /// writes, which leave no mark in an entry, all are dirty.
@@ -208,7 +221,7 @@ impl<M: Machine> Fault<'_, M> {
         } else {
             Folio::copy_of(self.mm, old.pfn)?
         };
-        let (pfn, attrs) = (folio.pfn(), self.attrs());
+        let (pfn, attrs) = (folio.pfn(), self.attrs_of_copy(old));
         let mut gather = Gather::new(self.mm, self.id);
         cursor.edit(&mut gather).take();
         break_first(&mut gather);

@@ -75,7 +75,7 @@ impl<M: Machine> Fault<'_, M> {
         gathered(self.mm, self.id, |gather| {
             cursor.edit(gather).take_huge_page();
             gather.flush();
-            cursor.install_huge(page, self.attrs(), &self.id.owner);
+            cursor.install_huge(page, self.attrs_of_copy(old), &self.id.owner);
         });
         self.mm.count(Event::CowCopied, 1);
         Ok(self.page_of_leaf(cursor))

@@ -131,7 +131,7 @@ impl<M: Machine> Locked<'_, M> {
 
     /// Makes a read of `addr` possible, and its page this space's alone unless the mapping is
     /// shared. What others have, an object or zeros, is copied as for a write, also where the VMA
-    /// allows none: the copy counts as written, and a userfaultfd is asked as for a write.
+    /// allows none: the copy counts as written. What a userfaultfd protects stays protected.
     fn resolve_exclusive(&mut self, addr: VirtAddr) -> Result<Pfn, Resolution> {
         let pfn = self.resolve_unshared(addr)?;
         if self.vmas.at(addr).is_some_and(Vma::shared) || self.has_alone(addr) {
@@ -139,6 +139,7 @@ impl<M: Machine> Locked<'_, M> {
         }
         self.resolve(Request {
             force: true,
+            markers_passed: true,
             ..Request::new(addr, Access::Write)
         })
     }

@@ -48,6 +48,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Whether its modules can be had.
+    pub fn has_modules(&self) -> bool {
+        self.package.is_some()
+    }
     fn new(arch: Arch, image: PathBuf, origin: String) -> Result<Kernel> {
         let bytes = fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
         Ok(Kernel {

@@ -661,6 +661,30 @@ fn objects_are_looked_through_in_parts<F: PteFormat>() {
     assert_eq!(pauses(4096), pauses(8192));
 }
 
+/// A look at all spaces takes as many steps as there are spaces, not as pairs of them: of four
+/// times as many, at most four times as many.
+fn spaces_are_looked_at_once<F: PteFormat>() {
+    let pauses = |spaces: u64| {
+        let w = World::<F>::new(Options::default());
+        let spaces = Vec::from_iter((0..spaces).map(|_| w.process()));
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = count.clone();
+        w.sim.in_pauses(Some(Box::new(move || {
+            counted.fetch_add(1, Relaxed);
+            false
+        })));
+        assert_eq!(w.mm.reclaim_cold(1), 0);
+        w.sim.in_pauses(None);
+        w.check(
+            &spaces.iter().map(|space| &**space).collect::<Vec<_>>(),
+            &[],
+        );
+        count.load(Relaxed)
+    };
+    let (few, many) = (pauses(8), pauses(32));
+    assert!(few > 0 && many <= 4 * few, "{few} and {many}");
+}
+
 /// A folio of several units comes back whole, or, when there is no memory for that, in parts: in
 /// units, and where memory is in pieces in pages.
 fn what_cannot_be_whole_comes_in_parts<F: PteFormat>() {
@@ -800,6 +824,7 @@ mod own {
         objects_are_looked_through_in_parts
         an_object_is_read_without_memory
         slots_may_run_out
+        spaces_are_looked_at_once
         spans_need_no_frames_side_by_side
         what_cannot_be_whole_comes_in_parts
         what_is_used_stays_without_its_folio

@@ -151,6 +151,10 @@ impl<M: Machine> AddressSpace<M> {
     }
     /// [`Self::for_each_relative`] without those that end, as [`Mm::for_each_living`].
     pub(crate) fn for_each_living_relative(&self, f: &mut dyn FnMut(&AddressSpace<M>)) {
+        // Alone: else each of many would look at all.
+        if Arc::strong_count(&self.id.family) == 1 {
+            return f(self);
+        }
         self.mm.for_each_living(&mut |space| {
             if self.is_relative(space) {
                 f(space);

@@ -1,29 +1,31 @@
 //! Kernel stacks: 32 KiB each, with an unmapped guard of the same size below, in their own area of
-//! the kernel half. A limited number of freed stacks are cached, mapped, for the next threads.
+//! the kernel half. Their frames are anywhere: memory may be in pieces. A limited number of freed
+//! stacks are cached, mapped, for the next threads.
 
 use crate::arch::boot::STACK_AREA;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{kernel_space, mm};
 use crate::base::ranks;
 use alloc::vec::Vec;
+use arrayvec::ArrayVec;
 use core::mem::ManuallyDrop;
 use locks::Apart;
-use mm::addr::{Order, Pfn, VirtAddr, VirtRange};
+use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::Attrs;
 use mm::sync::Lock;
 
-const ORDER: Order = Order(3);
+const PAGES: usize = 8;
 /// Bytes of a stack.
-pub const SIZE: u64 = ORDER.bytes();
+pub const SIZE: u64 = PAGES as u64 * PAGE_SIZE;
 /// A stack and the guard below it.
-const STRIDE: u64 = 2 * ORDER.bytes();
+const STRIDE: u64 = 2 * SIZE;
 /// Stacks kept mapped for the next thread: fork and exit in a loop map nothing. Few, so that the
 /// pool is full after any burst and free frames can be compared before and after the next one.
 const KEPT: usize = 8;
 const MAX_SLOTS: u32 = 1 << 19;
 
 struct StackPool {
-    ready: Vec<(u32, Pfn)>,
+    ready: Vec<ManuallyDrop<KernelStack>>,
     free_slots: Vec<u32>,
     next_slot: u32,
 }
@@ -37,32 +39,43 @@ static POOL: Apart<Lock<StackPool, { ranks::KERNEL_STACKS }>> = Apart(Lock::new(
 /// A mapped kernel stack; dropping it frees it.
 pub struct KernelStack {
     slot: u32,
-    first: Pfn,
+    frames: ArrayVec<Pfn, PAGES>,
 }
 
 impl KernelStack {
     /// A stack with undefined contents. ENOMEM without frames or address space.
     pub fn new() -> Result<Self> {
         let mut pool = POOL.lock();
-        if let Some((slot, first)) = pool.ready.pop() {
-            return Ok(Self { slot, first });
+        if let Some(stack) = pool.ready.pop() {
+            return Ok(ManuallyDrop::into_inner(stack));
         }
-        let slot = pool.take_slot().ok_or(Errno::ENOMEM)?;
-        let Some(first) = mm().alloc_kernel(ORDER) else {
-            pool.free_slots.push(slot);
-            return Err(Errno::ENOMEM);
-        };
-        let stack = Self { slot, first };
+        let mut stack = ManuallyDrop::new(Self {
+            slot: pool.take_slot().ok_or(Errno::ENOMEM)?,
+            frames: ArrayVec::new(),
+        });
+        while !stack.frames.is_full() {
+            let Some(frame) = mm()
+                .alloc_kernel(Order(0))
+                .filter(|frame| stack.map(*frame))
+            else {
+                pool.unmap(stack);
+                return Err(Errno::ENOMEM);
+            };
+            stack.frames.push(frame);
+        }
+        Ok(ManuallyDrop::into_inner(stack))
+    }
+
+    /// Maps its next frame, or frees it.
+    fn map(&self, frame: Pfn) -> bool {
         let attrs = Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
-        if kernel_space()
-            .map(stack.range(), first.start(), attrs)
-            .is_err()
-        {
-            mm().free_kernel(first, ORDER);
-            pool.free_slots.push(ManuallyDrop::new(stack).slot);
-            return Err(Errno::ENOMEM);
+        let at = self.range().start + self.frames.len() as u64 * PAGE_SIZE;
+        let page = VirtRange::new(at, at + PAGE_SIZE);
+        let mapped = kernel_space().map(page, frame.start(), attrs).is_ok();
+        if !mapped {
+            mm().free_kernel(frame, Order(0));
         }
-        Ok(stack)
+        mapped
     }
 
     /// One past the highest address: where the first frame is pushed.
@@ -72,34 +85,36 @@ impl KernelStack {
 
     fn range(&self) -> VirtRange {
         let end = VirtAddr(STACK_AREA + (u64::from(self.slot) + 1) * STRIDE);
-        VirtRange::new(VirtAddr(end.0 - ORDER.bytes()), end)
+        VirtRange::new(VirtAddr(end.0 - SIZE), end)
     }
 }
 
 /// Frees the cached stacks.
 pub fn shrink() {
     let mut pool = POOL.lock();
-    while let Some((slot, first)) = pool.ready.pop() {
-        pool.unmap(ManuallyDrop::new(KernelStack { slot, first }));
+    while let Some(stack) = pool.ready.pop() {
+        pool.unmap(stack);
     }
 }
 
 impl Drop for KernelStack {
     fn drop(&mut self) {
+        let (slot, frames) = (self.slot, self.frames.take());
+        let stack = ManuallyDrop::new(KernelStack { slot, frames });
         let mut pool = POOL.lock();
-        if pool.ready.len() < KEPT {
-            pool.ready.push((self.slot, self.first));
-            return;
+        match pool.ready.len() < KEPT {
+            true => pool.ready.push(stack),
+            false => pool.unmap(stack),
         }
-        let (slot, first) = (self.slot, self.first);
-        pool.unmap(ManuallyDrop::new(KernelStack { slot, first }));
     }
 }
 
 impl StackPool {
     fn unmap(&mut self, stack: ManuallyDrop<KernelStack>) {
         kernel_space().unmap(stack.range());
-        mm().free_kernel(stack.first, ORDER);
+        for frame in &stack.frames {
+            mm().free_kernel(*frame, Order(0));
+        }
         self.free_slots.push(stack.slot);
     }
     fn take_slot(&mut self) -> Option<u32> {

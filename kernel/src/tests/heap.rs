@@ -3,6 +3,7 @@
 
 use crate::base::errno::Errno;
 use crate::base::heap::reserve;
+use crate::base::kstack::{self, KernelStack};
 use crate::base::machine::mm;
 use crate::base::room;
 use alloc::boxed::Box;
@@ -68,5 +69,32 @@ ktest::ktest! {
         ktest::check!(ctx, reserve::refill());
         ktest::check_eq!(ctx, fallible::check(), Ok(()));
         ktest::check!(ctx, pieces.iter().all(|piece| piece[100] == 1));
+    }
+}
+
+ktest::ktest! {
+    /// Where no two free frames lie side by side there is a kernel stack all the same.
+    fn a_stack_of_frames_apart(ctx) {
+        let (mut blocks, mut single) = (Vec::with_capacity(1 << 16), Vec::with_capacity(64));
+        kstack::shrink();
+        single.extend((0..64).map_while(|_| mm().alloc_kernel(Order(0))));
+        take_all(&mut blocks);
+        mm().drain_pcp();
+        take_all(&mut blocks);
+        let is_freed = |frame: &Pfn| frame.0.is_multiple_of(2);
+        for frame in single.iter().filter(|frame| is_freed(frame)) {
+            mm().free_kernel(*frame, Order(0));
+        }
+        let (pair, stack) = (mm().alloc_kernel(Order(1)), KernelStack::new());
+        let found = (pair, stack.is_ok());
+        drop(stack);
+        kstack::shrink();
+        for frame in single.iter().filter(|frame| !is_freed(frame)) {
+            mm().free_kernel(*frame, Order(0));
+        }
+        for block in blocks {
+            mm().free_kernel(block.first, block.order);
+        }
+        ktest::check_eq!(ctx, found, (None, true));
     }
 }

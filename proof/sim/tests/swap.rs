@@ -7,7 +7,7 @@ use arch_sim::{Options, Process, Sim, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::{PteFormat, Tlb};
-use mm::fault::Resolution;
+use mm::fault::{Access, Resolution};
 use mm::object::Object;
 use mm::switch::{ForkBy, SwapIn, Switch};
 use mm::thp::ORDERS;
@@ -661,6 +661,25 @@ fn objects_are_looked_through_in_parts<F: PteFormat>() {
     assert_eq!(pauses(4096), pauses(8192));
 }
 
+/// What was brought back is not stored again before who has asked for it has used it: when memory
+/// is full it may be all that could be.
+fn what_comes_back_stays_until_it_is_used<F: PteFormat>() {
+    for orders in [&[][..], &[4]] {
+        let w = World::<F>::new(Options::default());
+        let p = written(&w, orders);
+        park(&p, 0, PAGES);
+        assert_eq!(w.mm.stored().original, PAGES * PAGE_SIZE);
+        let why = p.fault(page(3), Access::Read);
+        assert!(matches!(why, Resolution::Stored(_)), "{why:?}");
+        p.wait_for(why).unwrap();
+        assert_eq!(
+            (w.mm.reclaim(PAGES), p.fault(page(3), Access::Read)),
+            (0, Resolution::Done)
+        );
+        w.check(&[&p], &[]);
+    }
+}
+
 /// A look at all spaces takes as many steps as there are spaces, not as pairs of them: of four
 /// times as many, at most four times as many.
 fn spaces_are_looked_at_once<F: PteFormat>() {
@@ -827,6 +846,7 @@ mod own {
         spaces_are_looked_at_once
         spans_need_no_frames_side_by_side
         what_cannot_be_whole_comes_in_parts
+        what_comes_back_stays_until_it_is_used
         what_is_used_stays_without_its_folio
     }
 }

@@ -282,7 +282,11 @@ impl<M: Machine> Mm<M> {
             },
         };
         self.add_plain(slots.head, slots.order);
-        let load = Load { slots: *slots, to };
+        let load = Load {
+            slots: *slots,
+            slot,
+            to,
+        };
         for unit in self.units_in(&load) {
             let Place::Stored(kept) = self.place(unit) else {
                 unreachable!("{unit:?} was found stored");
@@ -336,7 +340,8 @@ impl<M: Machine> Mm<M> {
         }
     }
 
-    /// The units are in their frames from now on.
+    /// The units are in their frames from now on. That which was asked for is not stored before it
+    /// was used: it may be the only one that could be, again and again.
     pub(super) fn end_load(&self, load: &Load) {
         let mut lots = self.swap.resident.lock();
         let mut pages = 0;
@@ -359,7 +364,7 @@ impl<M: Machine> Mm<M> {
                     if part.order != Order(0) {
                         self.slot(part.first).set_used(0);
                     }
-                    lots.set(part.first, true);
+                    lots.set(part.first, !part.has(load.slot));
                     more += 1;
                 }
                 // One it has.
@@ -372,7 +377,7 @@ impl<M: Machine> Mm<M> {
                 for (part, page) in self.units_in(load).zip(frames.iter().copied()) {
                     self.begin_in_slots(page, part);
                     self.set_place(part, Place::Here(page));
-                    lots.set(part.first, true);
+                    lots.set(part.first, !part.has(load.slot));
                 }
             }
         }
@@ -406,5 +411,7 @@ type Pages = ArrayVec<Pfn, { UNIT.pages() as usize }>;
 /// What is loaded.
 pub(super) struct Load {
     slots: Block,
+    /// The one that was asked for.
+    slot: Pfn,
     to: Frames,
 }

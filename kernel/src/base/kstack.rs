@@ -53,29 +53,23 @@ impl KernelStack {
             slot: pool.take_slot().ok_or(Errno::ENOMEM)?,
             frames: ArrayVec::new(),
         });
-        while !stack.frames.is_full() {
-            let Some(frame) = mm()
-                .alloc_kernel(Order(0))
-                .filter(|frame| stack.map(*frame))
-            else {
-                pool.unmap(stack);
-                return Err(Errno::ENOMEM);
-            };
-            stack.frames.push(frame);
+        if !(0..PAGES).all(|_| stack.grow()) {
+            pool.unmap(stack);
+            return Err(Errno::ENOMEM);
         }
         Ok(ManuallyDrop::into_inner(stack))
     }
 
-    /// Maps its next frame, or frees it.
-    fn map(&self, frame: Pfn) -> bool {
+    /// Takes one more frame, and maps it; `false`: there is no memory.
+    fn grow(&mut self) -> bool {
+        let Some(frame) = mm().alloc_kernel(Order(0)) else {
+            return false;
+        };
         let attrs = Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
         let at = self.range().start + self.frames.len() as u64 * PAGE_SIZE;
+        self.frames.push(frame);
         let page = VirtRange::new(at, at + PAGE_SIZE);
-        let mapped = kernel_space().map(page, frame.start(), attrs).is_ok();
-        if !mapped {
-            mm().free_kernel(frame, Order(0));
-        }
-        mapped
+        kernel_space().map(page, frame.start(), attrs).is_ok()
     }
 
     /// One past the highest address: where the first frame is pushed.

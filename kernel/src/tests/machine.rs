@@ -234,8 +234,8 @@ ktest::ktest! {
                     usize::from(*byte) == if copied { at + i - to_at } else { i } + 1
                 });
                 ktest::check!(ctx, sound, "{len} bytes moved from {at} to {to_at}: {moved:?}");
-                let (mut set, byte) = ([0; MOST + 32], place as u8);
-                core::hint::black_box(&mut set)[to_at..to_at + len].fill(core::hint::black_box(byte));
+                let (mut set, byte) = ([0; MOST + 32], core::hint::black_box(place as u8));
+                core::hint::black_box(&mut set)[to_at..to_at + len].fill(byte);
                 let sound = core::hint::black_box(&set).iter().enumerate().all(|(i, it)| {
                     *it == if (to_at..to_at + len).contains(&i) { byte } else { 0 }
                 });

@@ -93,7 +93,7 @@ impl Data {
     /// A file in which there is nothing for the report.
     pub fn read(&mut self, name: &str, text: &str) -> Result<()> {
         if text.starts_with(reclaim::BEGINS) {
-            self.reclaim = reclaim::rows(text)?;
+            self.reclaim = reclaim::rows(text).context(name.to_owned())?;
             return Ok(());
         }
         let mut header = Header::default();

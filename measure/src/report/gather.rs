@@ -78,8 +78,9 @@ fn steps(arches: &[Arch]) -> Vec<Step> {
         steps.push(of(arch, "conflicts", "conflicts", ""));
     }
     steps.push(Step {
+        file: "reclaim.csv".to_owned(),
+        words: vec!["reclaim".to_owned()],
         option: Some("--csv"),
-        ..Step::json("reclaim".to_owned(), "reclaim")
     });
     steps
 }
@@ -198,12 +199,8 @@ mod tests {
         for step in &steps {
             let mut words = vec!["run.sh".to_owned()];
             words.extend(step.words.iter().cloned());
-            words.extend(
-                step.option
-                    .iter()
-                    .flat_map(|it| [*it, "f"])
-                    .map(str::to_owned),
-            );
+            let option = step.option.map(|option| [option, "f"].map(str::to_owned));
+            words.extend(option.into_iter().flatten());
             let cli = Cli::try_parse_from(words);
             let cli = cli.unwrap_or_else(|error| panic!("{step:?}: {error}"));
             let runs = matches!(cli.command, Some(Parsed::Run(_)));

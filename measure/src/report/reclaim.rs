@@ -37,9 +37,9 @@ pub fn section(rows: &[Row]) -> Result<String> {
         return Ok(html::missing(COMMAND));
     }
     let mut text = String::from(
-        "<p>Pages that are brought back, over the percentage of a program's pages for which there is memory: \
-         the memory manager with folios of 4 and of 64 kB, and Belady's optimum, by single pages. \
-         Streams are of real programs, but for loop, fill and read, zipf, and hot set and scan.</p>\n",
+        "<p>Pages that are brought back, over the percentage of a program's pages that memory has \
+         room for: with folios of 4 and of 64 kB, and Belady's optimum, by single pages. Streams \
+         are of real programs, but for loop, fill and read, zipf, and hot set and scan.</p>\n",
     );
     text += &html::legend(&[("floor", "Belady"), ("linux", "4 kB"), ("quire", "64 kB")]);
     let streams = html::each_once(rows.iter().map(|row| &row.stream));
@@ -61,10 +61,10 @@ pub fn section(rows: &[Row]) -> Result<String> {
         let svg = chart::lines(&about, &shares, &lines, Scale::Linear)?;
         panels.push(html::panel(stream, &svg));
         for policy in &policies {
-            let numbers = of(policy).into_iter();
-            let numbers = numbers.map(|row| html::grouped(&row.brought.to_string()));
-            let first = [stream.clone(), (*policy).clone()];
-            table.push(Vec::from_iter(first.into_iter().chain(numbers)));
+            let mut cells = vec![stream.clone(), (*policy).clone()];
+            let brought = of(policy).into_iter().map(|row| row.brought.to_string());
+            cells.extend(brought.map(|digits| html::grouped(&digits)));
+            table.push(cells);
         }
         heads = [vec!["stream".to_owned(), "policy".to_owned()], shares].concat();
     }

@@ -634,6 +634,19 @@ fn spans_need_no_frames_side_by_side<F: PteFormat>() {
     w.check(&[&p, &hog], &[&object]);
 }
 
+/// How often it pauses in what `f` does.
+fn pauses_in<F: PteFormat>(w: &World<F>, f: impl FnOnce()) -> u64 {
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = count.clone();
+    w.sim.in_pauses(Some(Box::new(move || {
+        counted.fetch_add(1, Relaxed);
+        false
+    })));
+    f();
+    w.sim.in_pauses(None);
+    count.load(Relaxed)
+}
+
 /// Of an object that is in slots already each look goes through a part, however large it is.
 fn objects_are_looked_through_in_parts<F: PteFormat>() {
     let pauses = |pages: u64| {
@@ -647,16 +660,10 @@ fn objects_are_looked_through_in_parts<F: PteFormat>() {
         object.set_len(pages * PAGE_SIZE);
         (0..pages).for_each(|n| object.write_at(n * PAGE_SIZE, &[1]).unwrap());
         assert_eq!(w.mm.reclaim(pages), pages);
-        let (p, count) = (written(&w, &[]), Arc::new(AtomicU64::new(0)));
-        let counted = count.clone();
-        w.sim.in_pauses(Some(Box::new(move || {
-            counted.fetch_add(1, Relaxed);
-            false
-        })));
-        assert_eq!(w.mm.reclaim_cold(8), 8);
-        w.sim.in_pauses(None);
+        let p = written(&w, &[]);
+        let pauses = pauses_in(&w, || assert_eq!(w.mm.reclaim_cold(8), 8));
         w.check(&[&p], &[&object]);
-        count.load(Relaxed)
+        pauses
     };
     assert_eq!(pauses(4096), pauses(8192));
 }
@@ -686,19 +693,9 @@ fn spaces_are_looked_at_once<F: PteFormat>() {
     let pauses = |spaces: u64| {
         let w = World::<F>::new(Options::default());
         let spaces = Vec::from_iter((0..spaces).map(|_| w.process()));
-        let count = Arc::new(AtomicU64::new(0));
-        let counted = count.clone();
-        w.sim.in_pauses(Some(Box::new(move || {
-            counted.fetch_add(1, Relaxed);
-            false
-        })));
-        assert_eq!(w.mm.reclaim_cold(1), 0);
-        w.sim.in_pauses(None);
-        w.check(
-            &spaces.iter().map(|space| &**space).collect::<Vec<_>>(),
-            &[],
-        );
-        count.load(Relaxed)
+        let pauses = pauses_in(&w, || assert_eq!(w.mm.reclaim_cold(1), 0));
+        w.check(&Vec::from_iter(spaces.iter().map(|space| &**space)), &[]);
+        pauses
     };
     let (few, many) = (pauses(8), pauses(32));
     assert!(few > 0 && many <= 4 * few, "{few} and {many}");

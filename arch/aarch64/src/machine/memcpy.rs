@@ -4,7 +4,7 @@
 //!
 //! Up to 64 bytes are loaded before the first is stored, as words from both ends that may overlap
 //! in the middle. More are copied by 32 bytes, from the end that the other range does not reach;
-//! the last 32 are loaded first. So it is with what is set.
+//! the last 32 are loaded first. memset stores in the same way.
 
 use core::arch::global_asm;
 

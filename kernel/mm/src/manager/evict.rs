@@ -340,8 +340,7 @@ impl<M: Machine> Mm<M> {
         }
     }
 
-    /// The units are in their frames from now on. That which was asked for is not stored before it
-    /// was used: it may be the only one that could be, again and again.
+    /// The units are in their frames from now on.
     pub(super) fn end_load(&self, load: &Load) {
         let mut lots = self.swap.resident.lock();
         let mut pages = 0;
@@ -364,7 +363,7 @@ impl<M: Machine> Mm<M> {
                     if part.order != Order(0) {
                         self.slot(part.first).set_used(0);
                     }
-                    lots.set(part.first, !part.has(load.slot));
+                    lots.set(part.first, true);
                     more += 1;
                 }
                 // One it has.
@@ -377,10 +376,12 @@ impl<M: Machine> Mm<M> {
                 for (part, page) in self.units_in(load).zip(frames.iter().copied()) {
                     self.begin_in_slots(page, part);
                     self.set_place(part, Place::Here(page));
-                    lots.set(part.first, !part.has(load.slot));
+                    lots.set(part.first, true);
                 }
             }
         }
+        // Not before it was used: it may be the only one that could be stored, again and again.
+        lots.set(self.unit(&load.slots, load.slot).first, false);
         drop(lots);
         self.count(Event::SwapIn, pages);
         self.sub_plain(load.slots.head, load.slots.order);

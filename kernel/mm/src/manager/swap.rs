@@ -102,13 +102,6 @@ pub(crate) struct Unit {
     pub order: Order,
 }
 
-impl Unit {
-    /// Whether a slot is one of its.
-    pub fn has(self, slot: Pfn) -> bool {
-        (self.first..self.first + self.order.pages()).contains(&slot)
-    }
-}
-
 impl Swap {
     pub(super) fn new(table: &FrameTable, cpus: usize) -> Self {
         let slots = table.slots();

@@ -44,8 +44,8 @@ const BY_TIME: &str = "sem";
 /// What together wants half as much memory again as [`SMALL`] has, and is swapped.
 const SWAPPED: &str = " --vm 2 --vm-bytes 160m --vm-ops 3000 --mmap 1 --mmap-bytes 40m \
     --mmap-ops 2 --bigheap 1 --bigheap-growth 1m --bigheap-ops 60 --brk 1 --brk-ops 10000 \
-    --fork 1 --fork-ops 200 --userfaultfd 1 --userfaultfd-bytes 40m --userfaultfd-ops 10000 --madvise 1 --madvise-ops 20 \
-    --memthrash 1 --memthrash-ops 200 -t 30";
+    --fork 1 --fork-ops 200 --userfaultfd 1 --userfaultfd-bytes 40m --userfaultfd-ops 10000 \
+    --madvise 1 --madvise-ops 20 --memthrash 1 --memthrash-ops 200 -t 30";
 /// The memory of a machine for them, and what it may keep compressed.
 const SMALL: (&str, &str) = ("256M", "zram=512M ");
 

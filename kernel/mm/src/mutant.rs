@@ -114,6 +114,8 @@ mutants! {
     ForgetSwapped,
     /// A folio is stored that others than its slots have.
     StoreInUse,
+    /// Pages are stored together although some of them have been used meanwhile.
+    StoreUnlooked,
     /// A folio of an object goes to slots while somebody maps it.
     ShelveMapped,
     /// Slots that are cut to pages forget what names them.

@@ -265,7 +265,7 @@ fn work_off_more(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupt
 /// A page fault in user mode: resolved, or a signal.
 #[inline(always)]
 fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
-    match resolve(task, addr, access) {
+    match resolve(task, addr, access, true) {
         Resolution::Done => {}
         why => unresolved(task, addr, access, why),
     }
@@ -275,7 +275,7 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
 #[cold]
 #[inline(never)]
 fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolution) {
-    let (mut attempt, mut is_major) = (0, false);
+    let (mut attempt, mut patient, mut is_major) = (0, true, false);
     let info = loop {
         is_major |= matches!(why, Resolution::Stored(_));
         match why {
@@ -291,7 +291,11 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
                 attempt += 1;
             }
-            Resolution::Claimed | Resolution::Stored(_) => match wait_for(task, why) {
+            Resolution::Short(order) => {
+                kernel_lock::with(|| pressure::make_room_for(task, order));
+                patient = false;
+            }
+            Resolution::Claimed | Resolution::Stored(_) => match wait_for(task, why, patient) {
                 Ok(()) => {}
                 // It is to end.
                 Err(Resolution::Claimed) => return,
@@ -308,7 +312,7 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
             // It is to end.
             Resolution::NoMem => return,
         }
-        why = resolve(task, addr, access);
+        why = resolve(task, addr, access, patient);
     };
     kernel_lock::with(|| signal::force(task, info));
 }
@@ -331,8 +335,14 @@ fn key_fault(task: &Arc<Task>, addr: VirtAddr) {
     kernel_lock::with(|| signal::force(task, info));
 }
 
-fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
-    let Some(resolution) = task.space.with(|space| space.fault(addr, access)) else {
+/// Resolves a fault, for a thread that can wait for memory if it is `patient`.
+#[inline]
+fn resolve(task: &Task, addr: VirtAddr, access: Access, patient: bool) -> Resolution {
+    let resolution = task.space.with(|space| match patient {
+        true => space.fault(addr, access),
+        false => space.fault_anyhow(addr, access),
+    });
+    let Some(resolution) = resolution else {
         return Resolution::NotMapped;
     };
     if resolution == Resolution::Done {
@@ -348,10 +358,10 @@ fn count_major(task: &Task) {
     task.space.with(|space| space.count_major_fault());
 }
 
-/// [`AddressSpace::wait_for`](mm::AddressSpace::wait_for).
+/// [`AddressSpace::wait_patiently`](mm::AddressSpace::wait_patiently).
 #[cold]
-fn wait_for(task: &Task, why: Resolution) -> Result<(), Resolution> {
-    let wait = || task.space.lend(|space| space.wait_for(why));
+fn wait_for(task: &Task, why: Resolution, patient: bool) -> Result<(), Resolution> {
+    let wait = || task.space.lend(|space| space.wait_patiently(why, patient));
     let waited = match why {
         Resolution::Stored(_) => pressure::stall::waiting(wait),
         _ => wait(),
@@ -407,9 +417,9 @@ fn breakpoint(pc: u64) -> SigInfo {
 
 /// Resolves a fault, after what it has to wait for.
 fn resolve_in_kernel(task: &Arc<Task>, addr: VirtAddr, access: Access) -> Resolution {
-    let mut is_major = false;
+    let (mut patient, mut is_major) = (true, false);
     loop {
-        let resolution = resolve(task, addr, access);
+        let resolution = resolve(task, addr, access, patient);
         is_major |= matches!(resolution, Resolution::Stored(_));
         let ask = || userfault::ask(task, addr, access, Mode::Kernel);
         match resolution {
@@ -420,7 +430,8 @@ fn resolve_in_kernel(task: &Arc<Task>, addr: VirtAddr, access: Access) -> Resolu
             Resolution::Done => return resolution,
             Resolution::Bus if take_huge_back(task, addr, access) => {}
             Resolution::Userfault if ask() == Answer::Again => {}
-            why => match wait_for(task, why) {
+            Resolution::Short(_) => patient = false,
+            why => match wait_for(task, why, false) {
                 Ok(()) => {}
                 Err(why) => return why,
             },

@@ -30,6 +30,7 @@ use crate::process::task::{self, Process, Task, TaskState, Work};
 use crate::sched::{self, Reserves, Thread, kernel_lock};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use mm::addr::Order;
 use mm::frame::zone::Zone;
 use mm::sync::Lock;
 
@@ -65,6 +66,15 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     };
     let is_back = || (!victim.has_memory()).then_some(());
     stall::waiting(|| task::MEMORY_IS_BACK.wait_killable(is_back)).is_ok()
+}
+
+/// Has memory reclaimed for a folio, which smaller ones can replace: nobody is killed for it. May
+/// sleep, as [`make_room`].
+#[cold]
+pub fn make_room_for(task: &Arc<Task>, order: Order) {
+    if worker::has_hope() && !task.sched.work().contains(Work::HEAP_FAILS) {
+        stall::waiting(|| worker::reclaim_for(order));
+    }
 }
 
 /// Whether an action, before which there were so many stalls ([`mm::Mm::stalls`]), has failed for

@@ -23,8 +23,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use mm::addr::PAGE_SIZE;
-use mm::frame::zone::Zone;
+use mm::addr::{Order, PAGE_SIZE};
 
 /// Requests so far.
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -32,7 +31,9 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 static SERVED: AtomicU64 = AtomicU64::new(0);
 /// Threads that wait.
 static WAITING: AtomicU64 = AtomicU64::new(0);
-/// Frames that storing has gained so far.
+/// Pages that were stored so far.
+static STORED: AtomicU64 = AtomicU64::new(0);
+/// Frames that this has gained.
 static GAINED: AtomicU64 = AtomicU64::new(0);
 /// Rounds in a row without progress.
 static IN_VAIN: AtomicU64 = AtomicU64::new(0);
@@ -40,6 +41,8 @@ static IN_VAIN: AtomicU64 = AtomicU64::new(0);
 const STEP: u64 = 32;
 /// A thread tries again when so many were gained for each that waits, or [`STEP`] in all.
 const FEW: u64 = 4;
+/// Who wants a folio takes smaller ones when so many pages were stored meanwhile: two units.
+const ENOUGH: u64 = 32;
 /// Pages that are stored before those who wait are looked after.
 const PAGES: u64 = 8;
 /// How many pages a round stores at most: enough for [`MOST`] threads, if a quarter of what is
@@ -72,6 +75,11 @@ pub fn settle() {
     let _ = ENDS.wait_killable(|| (!IS_RUNNING.load(Acquire)).then_some(()));
 }
 
+/// Whether the rounds that were made last had progress.
+pub fn has_hope() -> bool {
+    IN_VAIN.load(Relaxed) == 0
+}
+
 /// A process ends: progress is counted anew.
 pub fn hope_again() {
     IN_VAIN.store(0, Relaxed);
@@ -96,16 +104,30 @@ pub fn wake() {
 pub fn reclaim(attempt: u32) -> Option<bool> {
     let before = GAINED.load(Relaxed);
     let gained = || GAINED.load(Acquire) - before;
-    let number = ASKED.fetch_add(1, Release) + 1;
-    let enough = STEP.min(FEW * (WAITING.fetch_add(1, Relaxed) + 1));
-    REQUESTS.wake_all();
-    let is_served = || (gained() >= enough || SERVED.load(Acquire) >= number).then_some(());
-    let served = ENDS.wait_killable(is_served);
-    WAITING.fetch_sub(1, Relaxed);
-    served.ok()?;
+    wait(|waiting| gained() >= STEP.min(FEW * waiting))?;
     // What is not stored comes back once.
     let some = attempt == 0 || gained() > 0;
     Some(some && IN_VAIN.load(Relaxed) < FRUITLESS)
+}
+
+/// The same until there is a folio of this order, while that takes no more than [`ENOUGH`].
+pub fn reclaim_for(order: Order) {
+    let before = STORED.load(Relaxed);
+    let is_over = || mm().allocator().has_block(order) || STORED.load(Acquire) - before >= ENOUGH;
+    // A thread that is to end finds that out later.
+    wait(|_| is_over());
+}
+
+/// Waits for reclaim until there `is_enough` for so many threads that wait, or a round is over;
+/// `None`: the thread is to end.
+fn wait(is_enough: impl Fn(u64) -> bool) -> Option<()> {
+    let number = ASKED.fetch_add(1, Release) + 1;
+    let waiting = WAITING.fetch_add(1, Relaxed) + 1;
+    REQUESTS.wake_all();
+    let is_served = || (is_enough(waiting) || SERVED.load(Acquire) >= number).then_some(());
+    let served = ENDS.wait_killable(is_served);
+    WAITING.fetch_sub(1, Relaxed);
+    served.ok()
 }
 
 fn run() -> ! {
@@ -152,7 +174,7 @@ fn round() {
     mm().drain_pcp();
     // Each CPU drains its own, and has done so when it has answered. One asks at a time.
     kernel_lock::with(requests::barrier);
-    let left = mm().allocator().zones().iter().map(Zone::for_users).sum();
+    let left = mm().allocator().free_for_users();
     match gained.max(left) < needed {
         true => IN_VAIN.fetch_add(1, Relaxed),
         false => IN_VAIN.swap(0, Relaxed),
@@ -176,6 +198,7 @@ fn store(needed_before: u64, f: impl Fn(u64) -> u64) -> (u64, u64) {
         let more = stored.saturating_sub(taken);
         (all, gained) = (all + stored, gained + more);
         GAINED.fetch_add(more, Release);
+        STORED.fetch_add(stored, Release);
         let is_enough = gained >= needed_before.max(needed()) && !mm().allocator().is_tight();
         if stored == 0 || all >= BATCH || is_enough {
             return (all, gained);

@@ -114,15 +114,17 @@ impl<'a> Replay<'a> {
     fn access(&mut self, at: usize, write: bool) -> Option<()> {
         let (space, page) = self.stream.pages[at];
         let va = VirtAddr(page * PAGE_SIZE);
+        // One that was never written would be the page of zeros.
+        let write = write || !self.known[at];
+        let mut patient = true;
         loop {
             let space = &self.spaces[space as usize];
-            // One that was never written would be the page of zeros.
-            let done = match write || !self.known[at] {
-                true => self.world.store(0, space, va, 0),
-                false => self.world.load(0, space, va).map(drop),
-            };
-            match done {
+            match self.world.touch(space, va, write, patient) {
                 Ok(()) => break,
+                Err(Resolution::Short(_)) => {
+                    self.round();
+                    patient = false;
+                }
                 Err(Resolution::NoMem) if self.round() > 0 => {}
                 Err(_) => return None,
             }

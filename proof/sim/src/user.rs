@@ -146,6 +146,25 @@ impl<F: PteFormat> World<F> {
     ) -> Result<u8, Resolution> {
         self.access(cpu, space, va, Access::Read, |at| self.sim.0.ram.byte(at))
     }
+    /// A user's load of one byte, or the store of 0, on the first CPU. Who is `patient` makes room
+    /// for folios ([`Resolution::Short`]); others have smaller ones, as all other accesses have.
+    pub fn touch(
+        &self,
+        space: &AddressSpace<Sim<F>>,
+        va: VirtAddr,
+        write: bool,
+        patient: bool,
+    ) -> Result<(), Resolution> {
+        let ram = &self.sim.0.ram;
+        match write {
+            true => self.access_as(0, space, va, Access::Write, patient, |at| {
+                ram.set_byte(at, 0)
+            }),
+            false => self.access_as(0, space, va, Access::Read, patient, |at| {
+                let _ = ram.byte(at);
+            }),
+        }
+    }
     /// A user's store of one byte, on `cpu`.
     pub fn store(
         &self,
@@ -176,6 +195,21 @@ impl<F: PteFormat> World<F> {
         access: Access,
         f: impl Fn(PhysAddr) -> R,
     ) -> Result<R, Resolution> {
+        match self.access_as(cpu, space, va, access, true, &f) {
+            Err(Resolution::Short(_)) => self.access_as(cpu, space, va, access, false, &f),
+            result => result,
+        }
+    }
+
+    fn access_as<R>(
+        &self,
+        cpu: usize,
+        space: &AddressSpace<Sim<F>>,
+        va: VirtAddr,
+        access: Access,
+        patient: bool,
+        f: impl Fn(PhysAddr) -> R,
+    ) -> Result<R, Resolution> {
         self.sim.run_on(cpu);
         space.activate();
         // One fault maps the page, one more sets a bit, another may meet a stale entry: ten in a
@@ -190,9 +224,13 @@ impl<F: PteFormat> World<F> {
                 Err(fault) if fault.by_key => return Err(Resolution::Denied),
                 Err(_) => {}
             }
-            match space.fault(va, access) {
+            let resolution = match patient {
+                true => space.fault(va, access),
+                false => space.fault_anyhow(va, access),
+            };
+            match resolution {
                 Resolution::Done => {}
-                why => space.wait_for(why)?,
+                why => space.wait_patiently(why, patient)?,
             }
         }
         panic!("{access:?} of {va:?} faults for ever");

@@ -305,6 +305,61 @@ fn what_was_sparse_comes_by_the_page<F: PteFormat>(w: &World<F>) {
     reads(w, &p, 0..PAGES);
 }
 
+/// Single pages that fill a unit, where a folio could be: they are stored together, and come back
+/// as the folio, or by the page where memory is in pieces, and go together again. Those that the
+/// unit is too noisy with stay, and the others go by themselves.
+fn single_pages_go_together<F: PteFormat>(w: &World<F>) {
+    let p = written(w, &[]);
+    let faults = || w.mm.event("pgfault").expect("a counter");
+    let noise = |n: u64| {
+        let mix = |x: u64| (x ^ x >> 31).wrapping_mul(0x7fb5_d329_728e_a185);
+        (0..PAGE_SIZE).map(move |at| (mix(mix(n << 12 | at)) >> 56) as u8)
+    };
+    let wanted: [(&[u8], _); 2] = [(&[], PAGES), (&[4], PAGES / 16 + PAGES % 16)];
+    for (orders, wanted) in wanted {
+        sizes(w, orders);
+        park(&p, 0, PAGES);
+        w.check(&[&p], &[]);
+        let before = faults();
+        reads(w, &p, 0..PAGES);
+        assert_eq!((faults() - before, swapped(&p)), (wanted, 0));
+        w.check(&[&p], &[]);
+    }
+    let folios = p.smaps(AT).unwrap().folios[4];
+    assert_eq!(folios.whole, 2);
+    // With a child's they are alone once both have parked them.
+    let (q, before) = (written(w, &[]), w.mm.slots().used());
+    sizes(w, &[4]);
+    let child = w.adopt(q.fork().unwrap());
+    park(&q, 0, PAGES);
+    w.check(&[&p, &q, &child], &[]);
+    park(&child, 0, PAGES);
+    assert_eq!(w.mm.stored().original, ALL);
+    assert_eq!(w.mm.slots().used() - before, PAGES);
+    reads(w, &child, 0..PAGES);
+    reads(w, &q, 0..PAGES);
+    w.check(&[&p, &q, &child], &[]);
+    drop((q, child));
+    // Of one unit most is noise.
+    let q = written(w, &[]);
+    sizes(w, &[4]);
+    for n in 1..15 {
+        for (at, byte) in (0..).zip(noise(n)) {
+            w.store(0, &q, page(n) + at, byte).unwrap();
+        }
+    }
+    park(&q, 0, PAGES);
+    w.mm.store_pages(PAGES);
+    let stored = w.mm.stored().original;
+    assert_eq!((swapped(&q), stored), (PAGES, (PAGES - 14) * PAGE_SIZE));
+    w.check(&[&p, &q], &[]);
+    for n in 1..15 {
+        let found = (0..PAGE_SIZE).map(|at| w.load(1, &q, page(n) + at).unwrap());
+        assert!(found.eq(noise(n)), "page {n}");
+    }
+    w.check(&[&p, &q], &[]);
+}
+
 /// It stays where it is, and is not tried again until it was used.
 fn what_does_not_compress_stays<F: PteFormat>(w: &World<F>) {
     const NOISY: u64 = 4;
@@ -552,6 +607,7 @@ on_both! {
     what_is_cold_is_reclaimed
     what_is_sparse_comes_by_the_page
     what_was_sparse_comes_by_the_page
+    single_pages_go_together
 }
 
 /// Of a folio that is used those pages go that are not, where each has an accessed bit.
@@ -801,6 +857,53 @@ fn an_object_is_read_without_memory<F: PteFormat>() {
     }
 }
 
+/// While memory is short a fault wants a folio to be waited for, and takes single pages only from
+/// those who have waited, or cannot. Nobody waits for larger ones, nor where it is not short.
+fn folios_are_worth_waiting<F: PteFormat>() {
+    let w = World::<F>::new(Options {
+        frames: 4096,
+        slots: 8192,
+        ..Options::default()
+    });
+    let (p, other) = (written(&w, &[4]), w.process());
+    park(&p, 0, PAGES);
+    sizes(&w, &[]);
+    map(&other, AT, 4096, RW);
+    let taken = (0..4096).take_while(|n| w.store(0, &other, page(*n), 1).is_ok());
+    let taken = taken.count() as u64;
+    other.unmap(AT, 8 * PAGE_SIZE).unwrap();
+    let q = w.process();
+    map(&q, AT, 1024, RW);
+    let sizes_wanted: [(&[u8], _); 3] = [(&[9], None), (&[4], Some(4)), (&[2, 9], Some(2))];
+    for (orders, wanted) in sizes_wanted {
+        sizes(&w, orders);
+        let wanted = wanted.map_or(Resolution::Done, |order| Resolution::Short(Order(order)));
+        let resolution = q.fault(AT, Access::Write);
+        assert_eq!(resolution, wanted, "{orders:?}");
+        q.dont_need(AT, PAGE_SIZE).unwrap();
+    }
+    let Resolution::Stored(slot) = p.fault(AT, Access::Read) else {
+        panic!("it is stored");
+    };
+    let short = Err(Resolution::Short(Order(4)));
+    let why = Resolution::Stored(slot);
+    assert_eq!(p.wait_patiently(why, true), short);
+    assert_eq!(w.mm.stored().original, ALL);
+    assert_eq!(q.fault_anyhow(AT, Access::Write), Resolution::Done);
+    assert_eq!(q.usage().rss.total(), 1);
+    // The reserve lends what the store gives back.
+    assert_eq!(p.wait_patiently(why, false), Ok(()));
+    assert_eq!(w.mm.stored().original, ALL - 16 * PAGE_SIZE);
+    w.check(&[&p, &q, &other], &[]);
+    // Not short any more, but in pieces.
+    (4..taken / 2).for_each(|n| other.unmap(page(2 * n), PAGE_SIZE).unwrap());
+    assert!(!w.mm.allocator().is_tight());
+    sizes(&w, &[4]);
+    assert_eq!(q.fault(page(16), Access::Write), Resolution::Done);
+    reads(&w, &p, 0..PAGES);
+    w.check(&[&p, &q, &other], &[]);
+}
+
 /// A process writes to more pages than there are frames.
 fn more_than_memory<F: PteFormat>() {
     let w = World::<F>::new(Options {
@@ -836,6 +939,7 @@ mod own {
     use super::*;
     on_both_formats! {
         all_spaces_age_alike
+        folios_are_worth_waiting
         more_than_memory
         objects_are_looked_through_in_parts
         an_object_is_read_without_memory

@@ -2,6 +2,7 @@
 //! the end of the claim (`space/areas.rs`); or the page is stored, for its way back.
 
 use super::Resolution;
+use crate::addr::Order;
 use crate::arch::Machine;
 use crate::mutant::{self, Mutant};
 use crate::space::{AddressSpace, Locked};
@@ -13,9 +14,17 @@ impl<M: Machine> AddressSpace<M> {
     /// holds no lock.
     #[cold]
     pub fn wait_for(&self, why: Resolution) -> Result<(), Resolution> {
+        self.wait_patiently(why, false)
+    }
+    /// [`Self::wait_for`]. Who is `patient` can wait for memory, too ([`Resolution::Short`]).
+    #[cold]
+    pub fn wait_patiently(&self, why: Resolution, patient: bool) -> Result<(), Resolution> {
         match why {
             Resolution::Claimed if self.wait_for_claim() => Ok(()),
-            Resolution::Stored(slot) => Ok(self.mm.load(slot)?),
+            Resolution::Stored(slot) => self.mm.load(slot, patient).map_err(|order| match order {
+                Order(0) => Resolution::NoMem,
+                order => Resolution::Short(order),
+            }),
             why => Err(why),
         }
     }

@@ -29,7 +29,7 @@ enum Miss {
 
 impl<M: Machine> Locked<'_, M> {
     /// Allocates the folio and maps it. Retries from the entries if the lock was taken meanwhile,
-    /// and with a lower order when out of memory.
+    /// and with a lower order when out of memory, unless it is worth waiting for some.
     #[inline(never)]
     pub(super) fn supply(&mut self, request: Request, wants: Wants) -> Result<Pfn, Resolution> {
         self.once(request, &wants, None)
@@ -65,6 +65,9 @@ impl<M: Machine> Locked<'_, M> {
         loop {
             let kept = match miss {
                 Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
+                Miss::Refused if request.patient && mm.is_worth_waiting(order) => {
+                    return Err(Resolution::Short(order));
+                }
                 Miss::Refused => {
                     mm.count_folios(order, Stat::AnonFaultFallback, 1);
                     most = Order(order.0 - 1);

@@ -61,6 +61,9 @@ pub enum Resolution {
     Userfault,
     /// Out of memory: for the OOM killer.
     NoMem,
+    /// Fewer frames are free than a folio of this order has: to be tried again once there are more,
+    /// and then by [`crate::AddressSpace::fault_anyhow`].
+    Short(Order),
     /// Not possible with the VMAs that a verb has left for a pause: to be tried again after
     /// [`crate::AddressSpace::wait_for`].
     Claimed,

@@ -22,6 +22,8 @@ pub(super) struct Request {
     pub force: bool,
     /// `Locked::past_markers` has looked after the VMA's marks.
     pub markers_passed: bool,
+    /// Who asks can wait for memory ([`Resolution::Short`]).
+    pub patient: bool,
 }
 
 impl Request {
@@ -34,6 +36,7 @@ impl Request {
             tried: false,
             force: false,
             markers_passed: false,
+            patient: false,
         }
     }
     /// A request of the running thread, which has tried the access.
@@ -41,6 +44,7 @@ impl Request {
     pub fn tried(addr: VirtAddr, access: Access) -> Self {
         Request {
             tried: true,
+            patient: true,
             ..Request::new(addr, access)
         }
     }

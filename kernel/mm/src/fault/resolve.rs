@@ -14,7 +14,7 @@ use crate::tlb::Gather;
 
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault at `addr`, or returns why the access is impossible. Never waits for a
-    /// claim. A fault on what is stored is counted when it is tried again.
+    /// claim or for memory. A fault that is to be tried again then is not counted.
     pub fn fault(&self, addr: VirtAddr, access: Access) -> Resolution {
         self.mm.count(Event::Fault, 1);
         if self.is_shared() && self.fault_read_locked(addr, access) {
@@ -36,9 +36,22 @@ impl<M: Machine> AddressSpace<M> {
             Err(why) => self.counted_again(why),
         }
     }
+    /// [`Self::fault`] that takes smaller folios rather than wait for memory.
+    #[cold]
+    pub fn fault_anyhow(&self, addr: VirtAddr, access: Access) -> Resolution {
+        self.mm.count(Event::Fault, 1);
+        let request = Request {
+            patient: false,
+            ..Request::tried(addr, access)
+        };
+        match self.lock().resolve(request) {
+            Ok(_) => Resolution::Done,
+            Err(why) => self.counted_again(why),
+        }
+    }
     #[cold]
     fn counted_again(&self, why: Resolution) -> Resolution {
-        if let Resolution::Stored(_) = why {
+        if let Resolution::Stored(_) | Resolution::Short(_) = why {
             self.mm.count(Event::Fault, 1u64.wrapping_neg());
         }
         why

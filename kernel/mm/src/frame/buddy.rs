@@ -69,6 +69,11 @@ impl Buddy {
     pub fn free_frames(&self) -> u64 {
         self.free
     }
+    /// Whether a block of this order is free.
+    pub fn has_block(&self, order: Order) -> bool {
+        let has = |lists: &Lists| lists.nonempty >> order.0 != 0;
+        self.lists.iter().any(has)
+    }
     /// Free blocks by mobility and order.
     pub fn blocks(&self) -> [[u64; ORDERS]; Mobility::COUNT] {
         self.lists.map(|l| l.blocks)

@@ -3,6 +3,8 @@
 use super::Allocator;
 use super::meta::Kind;
 use super::pcp::List;
+use super::zone::Zone;
+use crate::addr::Order;
 use crate::sync::Ordering;
 
 /// Frames by use.
@@ -37,6 +39,14 @@ impl Allocator {
     /// Whether so many frames are free. Cheaper than their number: the lists rarely decide it.
     pub fn has_free_frames(&self, frames: u64) -> bool {
         self.free_in_zones() >= frames || self.free_frames() >= frames
+    }
+    /// Free frames that user memory may take.
+    pub fn free_for_users(&self) -> u64 {
+        self.zones.iter().map(Zone::for_users).sum()
+    }
+    /// Whether user memory can have a block of this order.
+    pub fn has_block(&self, order: Order) -> bool {
+        self.zones.iter().any(|zone| zone.has_block(order))
     }
     /// Free frames that user memory leaves alone: the lowest watermarks of all zones.
     pub fn min_free(&self) -> u64 {

@@ -25,8 +25,10 @@ pub(crate) fn is_sparse(used: u32, order: Order) -> bool {
     u64::from(used.count_ones()) * 4 < order.pages() * 3
 }
 
-/// What the first slot of a unit that is in pages has for those that were used.
-pub(crate) const IN_PAGES: u32 = !0;
+/// Beside the bits for pages that were used: the unit is in pages.
+pub(crate) const IN_PAGES: u32 = 1 << 31;
+/// And these are stored together while all of them are in memory and alone.
+pub(crate) const TOGETHER: u32 = 1 << 30;
 
 /// Which pages get slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

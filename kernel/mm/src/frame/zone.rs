@@ -128,6 +128,11 @@ impl Zone {
     pub fn for_users(&self) -> u64 {
         self.available(&self.buddy.lock(), Reserve::User)
     }
+    /// Whether they can have a block of this order.
+    pub fn has_block(&self, order: Order) -> bool {
+        let buddy = self.buddy.lock();
+        self.available(&buddy, Reserve::User) >= order.pages() && buddy.has_block(order)
+    }
     /// Whether there is none.
     pub fn is_short(&self) -> bool {
         self.for_users() == 0

@@ -9,14 +9,15 @@
 //! Compression and decompression are done outside of every lock. Storing only reads, so that a
 //! fault takes the folio back at once and what was made of it is thrown away; who finds that a unit
 //! is loading waits. A folio of several units is cut into them before the first is stored, so that
-//! each gives its frames back before the next is compressed.
+//! each gives its frames back before the next is compressed. Single pages that have the slots of a
+//! unit are stored as one while all of them are alone, and come back side by side if they can.
 
 use super::store::{Bench, Pieces};
 use super::swap::{Lots, Resident, Unit};
 use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, Vpn};
 use crate::arch::{Machine, PhysMem};
-use crate::frame::slots::{IN_PAGES, Kept, Place, TIMES, UNIT};
+use crate::frame::slots::{IN_PAGES, Kept, Place, TIMES, TOGETHER, UNIT};
 use crate::frame::table::SwapSlot;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
@@ -91,13 +92,43 @@ impl<M: Machine> Mm<M> {
                 unit = self.unit(&slots, slot);
             }
             lots.times = (lots.times + 1) % TIMES;
-            let place = Place::Storing(pfn, lots.times);
-            self.set_place(unit, place);
-            lots.set(unit.first, false);
+            let (unit, frames) = match self.together(&slots, unit, &lots) {
+                Some(whole) => whole,
+                None => (unit, Pages::from_iter([pfn])),
+            };
+            let storing = Storing {
+                unit,
+                frames,
+                time: lots.times,
+            };
+            for (first, place) in storing.places() {
+                self.slot(first).set_word(place.word());
+                lots.set(first, false);
+            }
             // They stay meanwhile.
             self.add_plain(slots.head, slots.order);
-            return Some(Storing { unit, pfn, place });
+            return Some(storing);
         }
+        None
+    }
+
+    /// The unit of which this page is one, and where all of them are, if they are stored together.
+    /// Else none of it is from now on.
+    fn together(&self, slots: &Block, page: Unit, lots: &Lots<'_>) -> Option<(Unit, Pages)> {
+        let order = slots.order.min(UNIT);
+        let first = slots.head + (page.first - slots.head) / order.pages() * order.pages();
+        if page.order == order || self.slot(first).used() & TOGETHER == 0 {
+            return None;
+        }
+        let alone = |slot| match Place::of(self.slot(slot).word()) {
+            Place::Here(pfn) if lots.has(slot) && self.references(pfn) == 1 => Some(pfn),
+            _ => None,
+        };
+        let pages: Pages = (0..order.pages()).map_while(|n| alone(first + n)).collect();
+        if pages.len() as u64 == order.pages() {
+            return Some((Unit { first, order }, pages));
+        }
+        self.slot(first).forget(TOGETHER);
         None
     }
 
@@ -157,41 +188,53 @@ impl<M: Machine> Mm<M> {
         self.metered(meter);
     }
 
-    /// Stores the unit, unless a fault takes it back meanwhile; returns how many pages were.
+    /// Stores the unit, unless a fault takes some of it back; returns how many pages were.
     fn store_unit(&self, storing: &Storing, bench: &mut Bench) -> u64 {
-        let Storing { unit, pfn, place } = *storing;
+        let (unit, frames) = (storing.unit, &storing.frames);
         let bytes = unit.order.bytes();
-        self.machine().mem().read(pfn.start(), bench.plain(bytes));
+        let parts = bench.plain(bytes).chunks_mut(bytes as usize / frames.len());
+        for (part, pfn) in parts.zip(frames) {
+            self.machine().mem().read(pfn.start(), part);
+        }
         let packed = bench.pack(bytes);
         // Else not again until it was used.
         let is_worth_it = packed.is_some();
         let kept = packed.and_then(|packed| self.swap.store.put(self, &packed, bytes));
         let mut lots = self.swap.resident.lock();
-        let still = self.place(unit) == place;
+        let is_still = |&(slot, place): &(Pfn, Place)| Place::of(self.slot(slot).word()) == place;
+        let still = storing.places().all(|part| is_still(&part))
+            || mutant::on(Mutant::StoreUnlooked) && storing.places().any(|part| is_still(&part));
         let stored = match kept {
             Some((kept, pieces)) if still => {
                 self.keep(unit, kept, &pieces);
                 true
             }
-            Some((kept, pieces)) => {
-                self.swap.store.drop(self, &pieces, kept.len, bytes);
-                false
-            }
-            None => {
-                if still {
-                    self.set_place(unit, Place::Here(pfn));
-                    lots.set(unit.first, is_worth_it);
+            kept => {
+                let again = is_worth_it || frames.len() > 1;
+                for (slot, place) in storing.places().filter(is_still) {
+                    let pfn = place.frame().expect("it is in memory");
+                    self.slot(slot).set_word(Place::Here(pfn).word());
+                    lots.set(slot, again);
+                }
+                if !is_worth_it {
+                    // Some pages may be, by themselves.
+                    self.slot(unit.first).forget(TOGETHER);
+                }
+                if let Some((kept, pieces)) = kept {
+                    self.swap.store.drop(self, &pieces, kept.len, bytes);
                 }
                 false
             }
         };
         drop(lots);
         if stored {
-            let last = self.sub_plain(pfn, unit.order);
-            debug_assert!(last, "{pfn:?} has references and was stored");
-            self.free(&[pfn]);
+            for pfn in frames {
+                let last = self.sub_plain(*pfn, self.frames().folio(*pfn).order);
+                debug_assert!(last, "{pfn:?} has references and was stored");
+            }
+            self.free(frames);
             self.count(Event::SwapOut, unit.order.pages());
-            if unit.order == self.frames().folio(unit.first).order {
+            if frames.len() == 1 && unit.order == self.frames().folio(unit.first).order {
                 self.count_folios(unit.order, Stat::SwpOut, 1);
             }
         }
@@ -202,6 +245,9 @@ impl<M: Machine> Mm<M> {
     }
 
     fn keep(&self, unit: Unit, kept: Kept, pieces: &Pieces) {
+        if unit.order != Order(0) {
+            self.slot(unit.first).forget(IN_PAGES | TOGETHER);
+        }
         self.set_place(unit, Place::Stored(kept));
         for (i, at) in (0..).zip(pieces).skip(1) {
             self.slot(unit.first + i).set_word(at.0);
@@ -226,9 +272,9 @@ impl<M: Machine> Mm<M> {
     }
 
     /// Brings the page in a slot back into memory, with its folio where that can be had whole. The
-    /// slot may have another use by now; the caller, who holds no lock, looks again. Out of memory:
-    /// all is as it was.
-    pub(crate) fn load(&self, slot: SwapSlot) -> Result {
+    /// slot may have another use by now; the caller, who holds no lock, looks again. `Err`: all is
+    /// as it was for want of a folio of this order, for which a `patient` caller can wait.
+    pub(crate) fn load(&self, slot: SwapSlot, patient: bool) -> Result<(), Order> {
         let slot = self.frames().slot_of(slot);
         let loaded = self.swap.store.at_bench(self, |bench| {
             let lots = self.swap.resident.lock();
@@ -237,17 +283,18 @@ impl<M: Machine> Mm<M> {
                 return Ok(false);
             }
             match self.place(self.unit(&slots, slot)) {
-                Place::Stored(_) => self.begin_to_load(&slots, slot, lots).map(|load| {
+                Place::Stored(_) => {
+                    let load = self.begin_to_load(&slots, slot, patient, lots)?;
                     self.fill(&load, bench);
                     self.end_load(&load);
                     self.machine().wake();
-                    false
-                }),
+                    Ok(false)
+                }
                 place => Ok(matches!(place, Place::Loading(_))),
             }
         });
         // A thread that is to end needs no page.
-        if loaded.unwrap_or(Err(OutOfMemory))? {
+        if loaded.unwrap_or(Err(Order(0)))? {
             self.machine().wait(&mut || !self.is_loading(slot));
         }
         Ok(())
@@ -259,8 +306,15 @@ impl<M: Machine> Mm<M> {
         slots.kind == Kind::Swap && matches!(self.place(self.unit(&slots, slot)), Place::Loading(_))
     }
 
-    /// Takes frames for the unit of a slot, or all units if all are stored.
-    pub(super) fn begin_to_load(&self, slots: &Block, slot: Pfn, lots: Lots<'_>) -> Result<Load> {
+    /// Takes frames for the unit of a slot, or all units if all are stored. `Err`: as
+    /// [`Self::load`].
+    pub(super) fn begin_to_load(
+        &self,
+        slots: &Block,
+        slot: Pfn,
+        patient: bool,
+        lots: Lots<'_>,
+    ) -> Result<Load, Order> {
         let unit = self.unit(slots, slot);
         let stored = |unit| matches!(self.place(unit), Place::Stored(_));
         let whole = slots.order > unit.order
@@ -268,7 +322,12 @@ impl<M: Machine> Mm<M> {
             && self
                 .units(*slots)
                 .all(|unit| unit.order == UNIT && stored(unit));
-        let frames = |order| self.alloc(order, Kind::Anon, Reserve::User);
+        // The store gives most of it back at once.
+        let reserve = match patient {
+            true => Reserve::User,
+            false => Reserve::GivingBack,
+        };
+        let frames = |order| self.alloc(order, Kind::Anon, reserve);
         let all = Unit {
             first: slots.head,
             order: slots.order,
@@ -277,7 +336,9 @@ impl<M: Machine> Mm<M> {
             Some(Ok(head)) => Frames::Block(all, head),
             _ => match frames(unit.order) {
                 Ok(head) => Frames::Block(unit, head),
-                Err(no_memory) if unit.order == Order(0) => return Err(no_memory),
+                Err(OutOfMemory) if patient && self.is_worth_waiting(unit.order) => {
+                    return Err(unit.order);
+                }
                 Err(OutOfMemory) => Frames::Pages(unit, self.single_pages(unit)?),
             },
         };
@@ -297,7 +358,7 @@ impl<M: Machine> Mm<M> {
         Ok(load)
     }
     /// As many pages as a unit has.
-    fn single_pages(&self, unit: Unit) -> Result<Pages> {
+    fn single_pages(&self, unit: Unit) -> Result<Pages, Order> {
         let page = |_| self.alloc(Order(0), Kind::Anon, Reserve::User).ok();
         let pages: Pages = (0..unit.order.pages()).map_while(page).collect();
         if pages.len() as u64 == unit.order.pages() {
@@ -307,7 +368,7 @@ impl<M: Machine> Mm<M> {
             self.frames().get(*page).put_ref();
         }
         self.free(&pages);
-        Err(OutOfMemory)
+        Err(Order(0))
     }
     fn units_in<'a>(&'a self, load: &Load) -> impl Iterator<Item = Unit> + use<'a, M> {
         let (Frames::Block(unit, _) | Frames::Pages(unit, _)) = &load.to;
@@ -372,7 +433,7 @@ impl<M: Machine> Mm<M> {
                 });
             }
             Frames::Pages(unit, frames) => {
-                self.set_used(unit.first, unit.order, IN_PAGES);
+                self.set_used(unit.first, unit.order, IN_PAGES | TOGETHER);
                 for (part, page) in self.units_in(load).zip(frames.iter().copied()) {
                     self.begin_in_slots(page, part);
                     self.set_place(part, Place::Here(page));
@@ -392,12 +453,20 @@ impl<M: Machine> Mm<M> {
 /// How many units are looked at under the lock of all slots.
 const LOOKED_AT: u64 = 64;
 
-/// What is being stored: a unit, its first frame, and what its word says as long as nobody has used
-/// it.
+/// What is being stored: a unit, where it is, and at what time it was begun.
 struct Storing {
     unit: Unit,
-    pfn: Pfn,
-    place: Place,
+    /// Its first frame, or those of all of its pages.
+    frames: Pages,
+    time: u32,
+}
+
+impl Storing {
+    /// The slots that say so, and what, as long as nobody has used them.
+    fn places(&self) -> impl Iterator<Item = (Pfn, Place)> {
+        let place = |(n, pfn): (u64, &Pfn)| (self.unit.first + n, Place::Storing(*pfn, self.time));
+        (0..).zip(&self.frames).map(place)
+    }
 }
 
 /// Frames for what comes back.

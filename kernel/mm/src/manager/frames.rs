@@ -3,6 +3,7 @@
 use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, Pfn};
 use crate::arch::{Cpu, Machine, PhysMem};
+use crate::frame::slots::UNIT;
 use crate::frame::zone::Reserve;
 use crate::frame::{AllocRequest, Kind};
 use crate::mutant::{self, Mutant};
@@ -70,6 +71,12 @@ impl<M: Machine> Mm<M> {
         let allocator = urgent.then_some(&self.allocator)?;
         let reserve = Reserve::Urgent;
         allocator.alloc(AllocRequest { reserve, ..request })
+    }
+    /// Whether a folio of this order is to be waited for when there is none, not replaced by
+    /// smaller ones: it has at most 64 kB, and memory is tight, so that what is stored next may
+    /// leave as much side by side. If it is not tight, it is in pieces, and to wait is in vain.
+    pub(crate) fn is_worth_waiting(&self, order: Order) -> bool {
+        (1..=UNIT.0).contains(&order.0) && self.slots().total() != 0 && self.allocator.is_tight()
     }
     /// Lets user memory have half of the reserve while `f` runs: for faults that cannot wait for
     /// free memory. The caller reclaims memory as soon as it can.

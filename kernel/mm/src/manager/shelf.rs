@@ -12,7 +12,7 @@
 //! look at what is in them, and what is stored comes back under that lock.
 
 use super::swap::Unit;
-use super::{Mm, Result};
+use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::frame::slots::Place;
@@ -56,7 +56,9 @@ impl<M: Machine> Mm<M> {
                 lots.set(unit.first, false);
                 return Ok(unit);
             }
-            let load = self.begin_to_load(&slots, slot, lots)?;
+            let load = self
+                .begin_to_load(&slots, slot, false, lots)
+                .map_err(|_| OutOfMemory)?;
             self.swap
                 .store
                 .at_spare_bench(|bench| self.fill(&load, bench));

@@ -17,7 +17,7 @@ use super::store::{Figures, Store};
 use crate::addr::{Order, Pfn, PfnRange, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::meta::Slot;
-use crate::frame::slots::{IN_PAGES, Place, Slots, UNIT, is_sparse};
+use crate::frame::slots::{IN_PAGES, Place, Slots, TOGETHER, UNIT, is_sparse};
 use crate::frame::{Block, FrameTable, Kind};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part};
@@ -64,6 +64,10 @@ impl Resident {
     fn at(&mut self, slot: Pfn) -> (&mut u64, u64) {
         let n = slot - self.slots.start;
         (&mut self.bits[n as usize / 64], 1 << (n % 64))
+    }
+    pub fn has(&self, slot: Pfn) -> bool {
+        let n = slot - self.slots.start;
+        self.bits[n as usize / 64] >> (n % 64) & 1 != 0
     }
     pub fn set(&mut self, slot: Pfn, on: bool) {
         let (word, bit) = self.at(slot);
@@ -177,7 +181,7 @@ impl<M: Machine> Mm<M> {
     pub(super) fn unit(&self, slots: &Block, slot: Pfn) -> Unit {
         let order = slots.order.min(UNIT);
         let first = slots.head + (slot - slots.head) / order.pages() * order.pages();
-        let in_pages = order != Order(0) && self.slot(first).used() == IN_PAGES;
+        let in_pages = order != Order(0) && self.slot(first).used() & IN_PAGES != 0;
         let (first, order) = if in_pages {
             (slot, Order(0))
         } else {
@@ -264,6 +268,35 @@ impl<M: Machine> Mm<M> {
             });
         }
         meta.set_slots(Some(frames.index(head)));
+        Some(head)
+    }
+
+    /// Slots side by side for the single pages of a unit, which the caller maps; they are to be
+    /// stored together, and to come back as one folio. As [`Self::name_slots`]; `None` also if one
+    /// of them has a slot.
+    pub(crate) fn name_together(&self, pages: &[Pfn], owner: &Owner) -> Option<Pfn> {
+        let (frames, n) = (self.frames(), pages.len() as u32);
+        let mut lots = self.swap.resident.lock();
+        let have_none = || {
+            let mut metas = pages.iter().map(|page| frames.get(*page).anon());
+            metas.all(|meta| meta.slots().is_none())
+        };
+        if self.swap.free.total() == 0 || !have_none() {
+            return None;
+        }
+        let head = self.swap.free.take(frames, UNIT)?;
+        self.set_used(head, UNIT, IN_PAGES | TOGETHER);
+        self.with_account(head, UNIT, |account, book, meter| {
+            account.begin(book, owner, Part::ptes(0, n), meter);
+            account.add(book, &Owner::PLAIN, 1, meter);
+        });
+        for (unit, page) in self.units(frames.folio(head)).zip(pages) {
+            self.set_place(unit, Place::Here(*page));
+            lots.set(unit.first, true);
+            self.add_plain(*page, Order(0));
+            let meta = frames.get(*page).anon();
+            meta.set_slots(Some(frames.index(unit.first)));
+        }
         Some(head)
     }
 

@@ -28,6 +28,8 @@ use crate::own::{Meter, Part};
 use crate::stat::Event;
 use crate::switch::SwapIn;
 use crate::thp::PMD_ORDER;
+use crate::tlb::Removed;
+use arrayvec::ArrayVec;
 use core::ops::Range;
 
 /// Those that it keeps.
@@ -36,6 +38,9 @@ const KEPT: Attrs = Attrs::UFFD_WP.union(Attrs::TRACKED);
 /// What was done for it.
 #[derive(Default)]
 pub struct Parked {
+    /// Single pages that fill a unit are to be stored together: their VMA may have folios of its
+    /// size.
+    pub together: bool,
     /// Pages that were parked.
     pub pages: u64,
     /// Pages of objects that were unmapped.
@@ -172,6 +177,9 @@ impl<M: Machine> Entries<'_, '_, M> {
                 continue;
             }
             parked.scanned += run.n as u64;
+            if parked.together && self.park_together(va, &run, part, which, parked) {
+                continue;
+            }
             let used = match which {
                 Which::Cold => table.used_of(&run),
                 Which::All => 0,
@@ -216,6 +224,48 @@ impl<M: Machine> Entries<'_, '_, M> {
         // Afterwards: until the flush CPUs may write to the pages.
         self.gather.removed(va, run.removed());
         parked.pages += run.n as u64;
+    }
+    /// Parks a run of one page, which begins a unit, with the other pages of the unit, if all of
+    /// them are in `part`, single and, if they are to be, cold; returns whether it did. What is
+    /// used is not noted.
+    fn park_together(
+        &mut self,
+        va: VirtAddr,
+        run: &Run,
+        part: VirtRange,
+        which: Which,
+        parked: &mut Parked,
+    ) -> bool {
+        let (table, mm, owner) = (self.table, self.table.mm, self.gather.owner());
+        let unit = VirtRange::new(va, va + UNIT.bytes());
+        if run.n != 1 || !va.is_aligned(UNIT.bytes()) || !part.covers(&unit) {
+            return false;
+        }
+        let goes = |index: usize| {
+            let entry = table.present(index)?;
+            let folio = mm.frames().folio(entry.pfn);
+            let page = table.run_of(index, entry, index + 1);
+            let is_cold = which == Which::All || !entry.attrs.contains(Attrs::ACCESSED);
+            let is_alike = (entry.attrs ^ run.attrs) & KEPT == Attrs::empty();
+            let goes = folio.order == Order(0) && is_cold && is_alike && self.parks(&folio, &page);
+            goes.then_some(entry.pfn)
+        };
+        let indices = run.index..run.index + UNIT.pages() as usize;
+        let pages: ArrayVec<Pfn, { UNIT.pages() as usize }> = indices.map_while(goes).collect();
+        let slots = pages.is_full().then(|| mm.name_together(&pages, owner));
+        let Some(Some(slots)) = slots else {
+            return false;
+        };
+        note::note_swapped(table);
+        table.write_run(run.index, pages.len(), slots, SWAPPED | run.attrs & KEPT);
+        mm.count(Event::EntryWrites, UNIT.pages());
+        for (n, page) in (0..).zip(&pages) {
+            self.gather
+                .removed(va + n * PAGE_SIZE, Removed::ptes(*page, *page, 1));
+        }
+        parked.pages += UNIT.pages();
+        parked.scanned += UNIT.pages() - 1;
+        true
     }
     /// Parks those pages of a run of at most a unit that were not used. In a folded block nobody
     /// knows which were.

@@ -3,10 +3,11 @@
 
 use crate::addr::{Order, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::frame::slots::Which;
+use crate::frame::slots::{UNIT, Which};
 use crate::manager::{Mm, Result};
 use crate::space::{AddressSpace, Inner, Locked};
 use crate::stat::Event;
+use crate::switch::SwapIn;
 use crate::table::{Budget, Parked, Zap};
 use crate::thp::Stat;
 use crate::vma::{Backing, Slot};
@@ -214,6 +215,12 @@ impl<M: Machine> Locked<'_, M> {
         parked: &mut Parked,
     ) -> Result<Option<VirtAddr>> {
         let (before, unmapped) = (parked.pages, parked.unmapped);
+        let controls = &self.mm().thp().controls;
+        let orders = self
+            .vmas
+            .get(slot)
+            .orders(controls, self.space.thp_permit());
+        parked.together = orders.contains(UNIT) && self.mm().switches().swap_in() != SwapIn::Page;
         let stopped = self.edit(|edit| edit.park_some(part, budget, which, parked));
         self.rss.swapped += parked.pages - before;
         let zap = Zap {

@@ -71,6 +71,7 @@ models! {
         the_last_sharers_leave, ForgetSwapped;
         a_pin_beside_page_out, StoreInUse;
         a_unit_is_cut_beside_its_use, CutForgetsNames;
+        single_pages_go_beside_their_use, StoreUnlooked;
         swap_off_beside_fork, CopyNameless;
         an_object_beside_page_out, ShelveMapped;
     [frames]

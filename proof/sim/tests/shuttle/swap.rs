@@ -1,6 +1,6 @@
 //! Pages that go to the store and come back, beside those who use them.
 
-use crate::common::{AT, RW, map, of_object, page};
+use crate::common::{AT, RW, map, of_object, page, sizes};
 use crate::scene::{machine, scene, share_tables, together, write};
 use arch_sim::{Process, World};
 use mm::addr::PAGE_SIZE;
@@ -168,6 +168,29 @@ pub fn a_unit_is_cut_beside_its_use<F: PteFormat>() {
             assert_eq!(w.load(2, &child, page(n)), Ok(n as u8));
         }
         settle(w, &[p, &child]);
+    });
+}
+
+/// Single pages are stored as one unit, while some of them are written to and parked again.
+pub fn single_pages_go_beside_their_use<F: PteFormat>() {
+    scene::<F>((512, &[]), PAGES, |w, p| {
+        (0..PAGES).for_each(|n| w.store(0, p, page(n), n as u8).unwrap());
+        sizes(w, &[4]);
+        together(w, 3, |cpu| match cpu {
+            0 => page_out(p),
+            1 => {
+                w.store(cpu, p, page(HERE) + 1, 1).unwrap();
+                page_out(p);
+            }
+            _ => w.store(cpu, p, page(NEAR) + 1, 1).unwrap(),
+        });
+        settle(w, &[p]);
+        for n in 0..PAGES {
+            let written = u8::from([HERE, NEAR].contains(&n));
+            assert_eq!(w.load(0, p, page(n)), Ok(n as u8));
+            assert_eq!(w.load(0, p, page(n) + 1), Ok(written));
+        }
+        settle(w, &[p]);
     });
 }
 

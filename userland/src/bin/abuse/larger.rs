@@ -109,11 +109,11 @@ fn fill_file() -> Result<u64> {
 }
 
 /// Faults of a read of each page.
-fn faults(at: usize) -> Result<u64> {
+fn faults(at: usize, len: usize) -> Result<u64> {
     let used = || proc::rusage(libc::RUSAGE_SELF);
     let count = || used().map(|used| used.minor_faults + used.major_faults);
     let before = count()?;
-    (at..at + PART).step_by(PAGE).for_each(|page| {
+    (at..at + len).step_by(PAGE).for_each(|page| {
         load(page);
     });
     Ok(count()? - before)
@@ -133,7 +133,7 @@ fn put_out_and_read() -> Result<[u64; 2]> {
         put_out()?;
         file::write(is_out.1, b"1")?;
         file::read(go.0, &mut [0])?;
-        store(found, faults(at)?);
+        store(found, faults(at, PART)?);
         Ok(())
     };
     let pid = match proc::fork()? {
@@ -142,7 +142,7 @@ fn put_out_and_read() -> Result<[u64; 2]> {
     };
     put_out()?;
     file::read(is_out.0, &mut [0])?;
-    let own = faults(at)?;
+    let own = faults(at, PART)?;
     file::write(go.1, b"1")?;
     proc::wait_for(pid)?;
     munmap(at, PART)?;
@@ -158,11 +158,40 @@ fn folios(kb: usize) -> std::result::Result<(), String> {
     }
     let each = (PART / 1024 / kb) as u64;
     match put_out_and_read() {
-        Ok(faults) if faults == [each; 2] => Ok(()),
-        other => Err(format!(
-            "{each} folios of {kb} kB came back by {other:?} faults"
-        )),
+        Ok(faults) if faults == [each; 2] => {}
+        other => {
+            return Err(format!(
+                "{each} folios of {kb} kB came back by {other:?} faults"
+            ));
+        }
     }
+    if kb != 64 {
+        return Ok(());
+    }
+    match in_order() {
+        Ok((pages, faults)) if faults < pages / 5 => {
+            println!("{pages} pages in order come back by {faults} faults");
+            Ok(())
+        }
+        other => Err(format!("pages in order, and faults: {other:?}")),
+    }
+}
+
+/// Reads more than memory in order, again and again, in folios of 64 kB: it comes back by the
+/// folio, each time. Returns the pages, and the most faults of a pass.
+fn in_order() -> Result<(u64, u64)> {
+    let pages = figure("/proc/meminfo", "MemTotal").unwrap_or(0) / 4 / 4 * 5;
+    let len = pages as usize * PAGE;
+    let at = mmap(0, len, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
+    for n in 0..pages {
+        copy_to(at + n as usize * PAGE, &bytes_of(n, 0));
+    }
+    let mut most = 0;
+    for _ in 0..4 {
+        most = most.max(faults(at, len)?);
+    }
+    munmap(at, len)?;
+    Ok((pages, most))
 }
 
 /// How many pages can be filled, with this vm.swappiness, until any is stored.

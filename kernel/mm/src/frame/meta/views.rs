@@ -207,6 +207,10 @@ impl Slot<'_> {
     pub(crate) fn set_used(self, used: u32) {
         self.0.count.store(used, Ordering::Relaxed);
     }
+    /// Clears some of them.
+    pub(crate) fn forget(self, bits: u32) {
+        self.set_used(self.used() & !bits);
+    }
 }
 
 /// Above the objects of a span that are in use: their size.

@@ -183,8 +183,10 @@ fn in_order() -> Result<(u64, u64)> {
     let pages = figure("/proc/meminfo", "MemTotal").unwrap_or(0) / 4 / 4 * 5;
     let len = pages as usize * PAGE;
     let at = mmap(0, len, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
-    for n in 0..pages {
-        copy_to(at + n as usize * PAGE, &bytes_of(n, 0));
+    // A folio has as many different ones.
+    let contents: Vec<_> = (0..16).map(|n| bytes_of(n, 0)).collect();
+    for (n, bytes) in (0..pages as usize).zip(contents.iter().cycle()) {
+        copy_to(at + n * PAGE, bytes);
     }
     let mut most = 0;
     for _ in 0..4 {

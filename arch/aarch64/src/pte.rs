@@ -137,6 +137,11 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn unused(raw: u64) -> u64 {
+        raw & !AF
+    }
+
+    #[inline]
     fn is_settled(raw: u64) -> bool {
         raw & (AF | AP_READ_ONLY) == AF
     }

@@ -105,6 +105,11 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn unused(raw: u64) -> u64 {
+        raw & !ACCESSED
+    }
+
+    #[inline]
     fn is_settled(raw: u64) -> bool {
         raw & (ACCESSED | DIRTY) == ACCESSED | DIRTY
     }

@@ -57,6 +57,8 @@ pub trait PteFormat: Send + Sync + 'static {
     fn writable(raw: u64) -> u64;
     /// Whether the walker has no bit left to set in a read-only leaf: accessed.
     fn is_still(raw: u64) -> bool;
+    /// A leaf's bits without ACCESSED.
+    fn unused(raw: u64) -> u64;
     /// Whether the walker has no bit left to set in a writable leaf: accessed and dirty. Then a
     /// plain store may replace it.
     fn is_settled(raw: u64) -> bool;

@@ -92,44 +92,44 @@ impl<M: Machine> Mm<M> {
                 unit = self.unit(&slots, slot);
             }
             lots.times = (lots.times + 1) % TIMES;
-            let (unit, frames) = match self.together(&slots, unit, &lots) {
-                Some(whole) => whole,
-                None => (unit, Pages::from_iter([pfn])),
+            let (unit, parts) = match self.together(&slots, unit, &lots) {
+                Some(whole) => (whole, whole.order.pages()),
+                None => (unit, 1),
             };
-            let storing = Storing {
-                unit,
-                frames,
-                time: lots.times,
-            };
-            for (first, place) in storing.places() {
-                self.slot(first).set_word(place.word());
-                lots.set(first, false);
+            for slot in (0..parts).map(|n| unit.first + n) {
+                let pfn = Place::of(self.slot(slot).word()).frame();
+                let place = Place::Storing(pfn.expect("it is in memory"), lots.times);
+                self.slot(slot).set_word(place.word());
+                lots.set(slot, false);
             }
             // They stay meanwhile.
             self.add_plain(slots.head, slots.order);
-            return Some(storing);
+            return Some(Storing {
+                unit,
+                parts,
+                time: lots.times,
+            });
         }
         None
     }
 
-    /// The unit of which this page is one, and where all of them are, if they are stored together.
-    /// Else none of it is from now on.
-    fn together(&self, slots: &Block, page: Unit, lots: &Lots<'_>) -> Option<(Unit, Pages)> {
+    /// The unit of which this page is one, if all of them are stored together. Else none of it is
+    /// from now on.
+    fn together(&self, slots: &Block, page: Unit, lots: &Lots<'_>) -> Option<Unit> {
         let order = slots.order.min(UNIT);
         let first = slots.head + (page.first - slots.head) / order.pages() * order.pages();
         if page.order == order || self.slot(first).used() & TOGETHER == 0 {
             return None;
         }
-        let alone = |slot| match Place::of(self.slot(slot).word()) {
-            Place::Here(pfn) if lots.has(slot) && self.references(pfn) == 1 => Some(pfn),
-            _ => None,
+        let is_alone = |slot| match Place::of(self.slot(slot).word()) {
+            Place::Here(pfn) => lots.has(slot) && self.references(pfn) == 1,
+            _ => false,
         };
-        let pages: Pages = (0..order.pages()).map_while(|n| alone(first + n)).collect();
-        if pages.len() as u64 == order.pages() {
-            return Some((Unit { first, order }, pages));
+        let all = (0..order.pages()).all(|n| is_alone(first + n));
+        if !all {
+            self.slot(first).forget(TOGETHER);
         }
-        self.slot(first).forget(TOGETHER);
-        None
+        all.then_some(Unit { first, order })
     }
 
     /// Makes single pages of a unit that is in memory and whose folio the caller alone maps, the
@@ -190,31 +190,34 @@ impl<M: Machine> Mm<M> {
 
     /// Stores the unit, unless a fault takes some of it back; returns how many pages were.
     fn store_unit(&self, storing: &Storing, bench: &mut Bench) -> u64 {
-        let (unit, frames) = (storing.unit, &storing.frames);
+        let Storing { unit, parts, .. } = *storing;
         let bytes = unit.order.bytes();
-        let parts = bench.plain(bytes).chunks_mut(bytes as usize / frames.len());
-        for (part, pfn) in parts.zip(frames) {
-            self.machine().mem().read(pfn.start(), part);
+        // What was used meanwhile may be missing.
+        for (n, part) in (0..).zip(bench.plain(bytes).chunks_mut((bytes / parts) as usize)) {
+            if let Some(pfn) = self.still(storing, n) {
+                self.machine().mem().read(pfn.start(), part);
+            }
         }
         let packed = bench.pack(bytes);
         // Else not again until it was used.
         let is_worth_it = packed.is_some();
         let kept = packed.and_then(|packed| self.swap.store.put(self, &packed, bytes));
         let mut lots = self.swap.resident.lock();
-        let is_still = |&(slot, place): &(Pfn, Place)| Place::of(self.slot(slot).word()) == place;
-        let still = storing.places().all(|part| is_still(&part))
-            || mutant::on(Mutant::StoreUnlooked) && storing.places().any(|part| is_still(&part));
+        let mut frames = Pages::new();
+        frames.extend((0..parts).filter_map(|n| self.still(storing, n)));
+        let all = frames.len() as u64 == parts || mutant::on(Mutant::StoreUnlooked);
         let stored = match kept {
-            Some((kept, pieces)) if still => {
+            Some((kept, pieces)) if all => {
                 self.keep(unit, kept, &pieces);
                 true
             }
             kept => {
-                let again = is_worth_it || frames.len() > 1;
-                for (slot, place) in storing.places().filter(is_still) {
-                    let pfn = place.frame().expect("it is in memory");
-                    self.slot(slot).set_word(Place::Here(pfn).word());
-                    lots.set(slot, again);
+                for n in 0..parts {
+                    if let Some(pfn) = self.still(storing, n) {
+                        let slot = unit.first + n;
+                        self.slot(slot).set_word(Place::Here(pfn).word());
+                        lots.set(slot, is_worth_it || parts > 1);
+                    }
                 }
                 if !is_worth_it {
                     // Some pages may be, by themselves.
@@ -228,13 +231,13 @@ impl<M: Machine> Mm<M> {
         };
         drop(lots);
         if stored {
-            for pfn in frames {
+            for pfn in &frames {
                 let last = self.sub_plain(*pfn, self.frames().folio(*pfn).order);
                 debug_assert!(last, "{pfn:?} has references and was stored");
             }
-            self.free(frames);
+            self.free(&frames);
             self.count(Event::SwapOut, unit.order.pages());
-            if frames.len() == 1 && unit.order == self.frames().folio(unit.first).order {
+            if parts == 1 && unit.order == self.frames().folio(unit.first).order {
                 self.count_folios(unit.order, Stat::SwpOut, 1);
             }
         }
@@ -244,6 +247,13 @@ impl<M: Machine> Mm<M> {
         if stored { unit.order.pages() } else { 0 }
     }
 
+    /// The frame of the `n`-th part of what is being stored, unless somebody has used it.
+    fn still(&self, storing: &Storing, n: u64) -> Option<Pfn> {
+        match Place::of(self.slot(storing.unit.first + n).word()) {
+            Place::Storing(pfn, time) if time == storing.time => Some(pfn),
+            _ => None,
+        }
+    }
     fn keep(&self, unit: Unit, kept: Kept, pieces: &Pieces) {
         if unit.order != Order(0) {
             self.slot(unit.first).forget(IN_PAGES | TOGETHER);
@@ -453,20 +463,11 @@ impl<M: Machine> Mm<M> {
 /// How many units are looked at under the lock of all slots.
 const LOOKED_AT: u64 = 64;
 
-/// What is being stored: a unit, where it is, and at what time it was begun.
+/// What is being stored: a unit, in one part or by the page, and at what time it was begun.
 struct Storing {
     unit: Unit,
-    /// Its first frame, or those of all of its pages.
-    frames: Pages,
+    parts: u64,
     time: u32,
-}
-
-impl Storing {
-    /// The slots that say so, and what, as long as nobody has used them.
-    fn places(&self) -> impl Iterator<Item = (Pfn, Place)> {
-        let place = |(n, pfn): (u64, &Pfn)| (self.unit.first + n, Place::Storing(*pfn, self.time));
-        (0..).zip(&self.frames).map(place)
-    }
 }
 
 /// Frames for what comes back.

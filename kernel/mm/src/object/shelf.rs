@@ -58,7 +58,7 @@ impl ObjectPages {
     }
 }
 
-/// Folios that are looked at in a step, under the object's lock.
+/// Pages that are looked at in a step, under the object's lock.
 const LOOKED_AT: usize = 64;
 
 impl<M: Machine> Object<M> {
@@ -79,24 +79,23 @@ impl<M: Machine> Object<M> {
     /// step, which leaves the rest of the range. Returns how many.
     pub(crate) fn shelve_step(&self, range: &mut Range<u64>, which: Which, want: u64) -> u64 {
         let mut inner = self.inner.lock();
-        let mut shelved = 0;
-        for _ in 0..LOOKED_AT {
-            // A folio may go on behind its end.
-            let next = inner
-                .pages
-                .range(range.start.min(range.end)..range.end)
-                .next();
-            let may = self.huge.is_none() && self.mm.slots().total() != 0;
-            let Some((&index, held)) = next.filter(|_| may) else {
-                range.start = range.end;
+        let (mut shelved, mut left) = (0, LOOKED_AT);
+        if self.huge.is_some() || self.mm.slots().total() == 0 {
+            range.start = range.end;
+        }
+        while shelved < want && left > 0 {
+            // A folio may go on behind its end. Most pages are in slots, in the end.
+            let rest = range.start.min(range.end)..range.end;
+            let mut pages = inner.pages.range(rest).take(left);
+            let next = pages.find_map(|(index, held)| {
+                (range.start, left) = (index + 1, left - 1);
+                Some((*index, held.frame()?))
+            });
+            let Some((index, page)) = next else {
+                if left > 0 {
+                    range.start = range.end;
+                }
                 break;
-            };
-            if shelved >= want {
-                break;
-            }
-            range.start = index + 1;
-            let Some(page) = held.frame() else {
-                continue;
             };
             let folio = self.mm.frames().folio(page);
             let whole = indices(index, folio.order);

@@ -149,11 +149,7 @@ impl<M: Machine> Edit<'_, '_, M> {
 }
 
 impl<M: Machine, L: AtLevel> Node<'_, M, L> {
-    /// Whether a leaf was used since this was asked last.
-    fn was_used(self, index: usize) -> bool {
-        self.modify(index, |attrs| attrs - Attrs::ACCESSED)
-    }
-    /// Which pages of a run were, by a bit for each; the last one is also for all that follow.
+    /// Which pages of a run were used, by a bit for each; the last one is also for all that follow.
     fn used_of(self, run: &Run) -> u32 {
         (0..run.n).fold(0, |used, i| {
             used | u32::from(self.was_used(run.index + i)) << i.min(31)

@@ -255,18 +255,17 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         range: VirtRange,
         budget: &mut Budget,
     ) -> Option<VirtAddr> {
-        let clear = |attrs: Attrs| attrs - Attrs::ACCESSED;
         let Ok(stopped) = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
             budget.take_leaves(&leaves);
             match leaves.ptes() {
                 None => {
-                    leaves.node.modify(leaves.index(), clear);
+                    leaves.node.was_used(leaves.index());
                 }
                 // Advice does not justify the copy of a table.
                 Some(_) if leaves.shared => {}
                 Some(table) => {
                     for index in table.indices(leaves.part) {
-                        table.modify(index, clear);
+                        table.was_used(index);
                     }
                 }
             }

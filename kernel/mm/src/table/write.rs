@@ -57,6 +57,21 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
         }
         false
     }
+    /// Whether a leaf was used since this was asked last.
+    #[inline]
+    pub(super) fn was_used(self, index: usize) -> bool {
+        loop {
+            let raw = self.mem().load(self.frame, index);
+            let unused = M::Pte::unused(raw);
+            if raw & M::Pte::VALID == 0 || unused == raw {
+                return false;
+            }
+            let exchanged = self.mem().compare_exchange(self.frame, index, raw, unused);
+            if exchanged.is_ok() {
+                return true;
+            }
+        }
+    }
     /// Clears an entry; returns the leaf, including the walker's last bits.
     #[inline(always)]
     pub(super) fn take_leaf(self, index: usize) -> Option<Present> {

@@ -491,9 +491,12 @@ fn what_objects_have_is_stored<F: PteFormat>(w: &World<F>) {
         // The end lies in a folio.
         let p = w.process();
         share(&p, &object);
+        let swap = |p: &Process<F>| p.smaps(AT).unwrap().swap / PAGE_SIZE;
+        assert_eq!(swap(&p), PAGES);
         reads(w, &p, 0..PAGES);
         park(&p, 0, 20);
         assert!((16..=20).contains(&shelved(w, &object)));
+        assert_eq!((swap(&p), swapped(&p)), (in_slots(&object), 0));
         drop(p);
         // Another one has what it maps; both see what either writes.
         let (p, q) = (w.process(), w.process());

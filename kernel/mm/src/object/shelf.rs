@@ -62,6 +62,13 @@ impl ObjectPages {
 const LOOKED_AT: usize = 64;
 
 impl<M: Machine> Object<M> {
+    /// How many of these pages are in slots.
+    pub(crate) fn in_slots(&self, indices: Range<u64>) -> u64 {
+        let inner = self.inner.lock();
+        let pages = inner.pages.range(indices).map(|(_, held)| held.frame());
+        pages.filter(Option::is_none).count() as u64
+    }
+
     /// The thread of reclaim finds it from now on, as it gets its first page, where there are
     /// slots.
     pub(super) fn list(&self, inner: &mut ObjectPages) -> Result {

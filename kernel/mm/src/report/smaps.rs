@@ -7,7 +7,11 @@ use crate::manager::Mm;
 use crate::own::Owner;
 use crate::space::{AddressSpace, FolioUse, Smaps};
 use crate::table::{Leaf, step};
+use crate::thp::PMD_ORDER;
 use crate::vma::VmaFlags;
+
+/// Pages of an object that are looked up in a step.
+const OBJECT_STEP: u64 = 2048;
 
 /// Running figures of a range of pages.
 #[derive(Default)]
@@ -67,10 +71,24 @@ impl<M: Machine> AddressSpace<M> {
             owner: &self.id.owner,
             walk,
         };
-        let range = tally.walk.rest;
+        let mut range = tally.walk.rest;
+        let vma = inner.vmas.at(range.start);
+        let vma = vma.filter(|vma| vma.shared() && self.mm.slots().used() != 0);
+        // No entry says what the object has in slots.
+        let object = vma.and_then(|vma| vma.object_page(range.start));
+        let object = object.map(|(object, index)| (object.clone(), index));
+        if object.is_some() {
+            // No leaf goes on behind it.
+            let end = range.start + OBJECT_STEP * PAGE_SIZE;
+            range.end = range.end.min(end.align_down(PMD_ORDER.bytes()));
+        }
         let end = step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
             tally.leaf(&leaf)
         });
+        if let Some((object, index)) = object {
+            let pages = (end - range.start) / PAGE_SIZE;
+            walk.out.swap += object.in_slots(index..index + pages) * PAGE_SIZE;
+        }
         walk.rest.start = end;
         walk.rest.is_empty()
     }

@@ -266,12 +266,14 @@ impl<M: Machine> Mm<M> {
     /// The pieces of a unit that is stored.
     pub(super) fn pieces(&self, unit: Unit, kept: Kept) -> Pieces {
         let n = kept.len.div_ceil(PAGE_SIZE as usize) as u64;
-        let rest = (1..n).map(|i| PhysAddr(self.slot(unit.first + i).word()));
-        (n > 0)
-            .then_some(kept.first)
-            .into_iter()
-            .chain(rest)
-            .collect()
+        let mut pieces = Pieces::new();
+        for i in 0..n {
+            pieces.push(match i {
+                0 => kept.first,
+                i => PhysAddr(self.slot(unit.first + i).word()),
+            });
+        }
+        pieces
     }
     /// Drops what is stored of a unit.
     pub(super) fn drop_kept(&self, unit: Unit, kept: Kept) {

@@ -358,6 +358,14 @@ fn single_pages_go_together<F: PteFormat>(w: &World<F>) {
         assert!(found.eq(noise(n)), "page {n}");
     }
     w.check(&[&p, &q], &[]);
+    // What is left of them keeps nothing of what is gone.
+    park(&q, 0, PAGES);
+    let used = || (w.mm.counts().anon, w.mm.slots().used());
+    let before = used();
+    q.dont_need(AT, 8 * PAGE_SIZE).unwrap();
+    q.dont_need(page(9), 7 * PAGE_SIZE).unwrap();
+    assert_eq!(used(), (before.0 - 13, before.1 - 15));
+    w.check(&[&p, &q], &[]);
 }
 
 /// It stays where it is, and is not tried again until it was used.

@@ -61,8 +61,8 @@ pub enum Resolution {
     Userfault,
     /// Out of memory: for the OOM killer.
     NoMem,
-    /// Fewer frames are free than a folio of this order has: to be tried again once there are more,
-    /// and then by [`crate::AddressSpace::fault_anyhow`].
+    /// Memory is tight, and there is no folio of this order: to be tried again once there may be,
+    /// by [`crate::AddressSpace::fault_anyhow`].
     Short(Order),
     /// Not possible with the VMAs that a verb has left for a pause: to be tried again after
     /// [`crate::AddressSpace::wait_for`].

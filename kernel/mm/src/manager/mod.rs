@@ -16,6 +16,7 @@ mod shelf;
 mod spaces;
 mod store;
 mod swap;
+mod swap_in;
 mod zero;
 
 pub use cpus::{Family, SpaceId};

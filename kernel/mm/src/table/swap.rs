@@ -335,7 +335,10 @@ impl<M: Machine> Entries<'_, '_, M> {
     #[inline(never)]
     fn drop_swapped_runs(&mut self, range: VirtRange, zap: &mut Zap) {
         let (table, owner, mut meter) = (self.table, self.gather.owner(), Meter::default());
+        let mut gone: Option<Range<usize>> = None;
         for (_, run) in table.runs(range).filter(|(_, run)| run.kind == Kind::Swap) {
+            let first = gone.map_or(run.index, |gone| gone.start);
+            gone = Some(first..run.index + run.n);
             let pages = run.n as u64;
             table.clear_run(run.index, run.n);
             table.lost(run.n as u32);
@@ -345,6 +348,14 @@ impl<M: Machine> Entries<'_, '_, M> {
             zap.budget.take(1);
         }
         table.mm.metered(meter);
+        // What is left of blocks at the ends need not keep what is gone.
+        let ends = gone.map(|gone| [gone.start.checked_sub(1), Some(gone.end)]);
+        for index in ends.into_iter().flatten().flatten() {
+            let entry = (index < TABLE_ENTRIES).then(|| table.present(index));
+            if let Some(entry) = entry.flatten().filter(|entry| is_swapped(entry.attrs)) {
+                self.cut_slots(index, entry.pfn);
+            }
+        }
     }
 
     /// Whether the pages of a run may be unmapped: the object has them, and the entries say nothing

@@ -31,7 +31,6 @@ use crate::sched::{self, Reserves, Thread, kernel_lock};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::addr::Order;
-use mm::frame::zone::Zone;
 use mm::sync::Lock;
 
 /// The last OOM victim; it may have ended since.
@@ -123,7 +122,7 @@ pub fn refill(task: &Arc<Task>) {
     }
     for attempt in 0..ATTEMPTS {
         let whole = heap::reserve::refill();
-        let short = attempt < 2 && mm().allocator().zones().iter().all(Zone::is_short);
+        let short = attempt < 2 && mm().allocator().free_for_users() == 0;
         if whole && !short || !make_room(task, attempt) {
             return;
         }

@@ -155,15 +155,14 @@ impl<F: PteFormat> World<F> {
         write: bool,
         patient: bool,
     ) -> Result<(), Resolution> {
-        let ram = &self.sim.0.ram;
-        match write {
-            true => self.access_as(0, space, va, Access::Write, patient, |at| {
-                ram.set_byte(at, 0)
-            }),
-            false => self.access_as(0, space, va, Access::Read, patient, |at| {
-                let _ = ram.byte(at);
-            }),
-        }
+        let (ram, access) = match write {
+            true => (&self.sim.0.ram, Access::Write),
+            false => (&self.sim.0.ram, Access::Read),
+        };
+        self.access_as(0, space, va, access, patient, |at| match write {
+            true => ram.set_byte(at, 0),
+            false => _ = ram.byte(at),
+        })
     }
     /// A user's store of one byte, on `cpu`.
     pub fn store(

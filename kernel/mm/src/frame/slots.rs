@@ -14,9 +14,13 @@ use super::table::FrameTable;
 use super::zone::{AllocRequest, Reserve, Zone};
 use crate::addr::{Order, Pfn, PhysAddr};
 use crate::sync::{AtomicU64, Ordering};
+use arrayvec::ArrayVec;
 
 /// The largest part of a block of slots that is stored, or brought back, by itself.
 pub(crate) const UNIT: Order = Order(4);
+
+/// The frames of a unit's pages.
+pub(crate) type Pages = ArrayVec<Pfn, { UNIT.pages() as usize }>;
 
 /// Whether so few pages of a folio of at most a unit are used, a bit for each, that it costs less
 /// to store and to load them one by one: fewer than three quarters. A page that goes and comes back

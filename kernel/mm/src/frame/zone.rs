@@ -133,10 +133,6 @@ impl Zone {
         let buddy = self.buddy.lock();
         self.available(&buddy, Reserve::User) >= order.pages() && buddy.has_block(order)
     }
-    /// Whether there is none.
-    pub fn is_short(&self) -> bool {
-        self.for_users() == 0
-    }
     /// Free frames, without the lock: as of a moment ago, where other CPUs allocate and free.
     pub fn free_frames(&self) -> u64 {
         self.free.load(Ordering::Relaxed)

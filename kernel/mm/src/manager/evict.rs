@@ -15,10 +15,9 @@
 use super::Mm;
 use super::store::{Bench, Pieces};
 use super::swap::{Lots, Resident, Unit};
-use super::swap_in::Pages;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, Vpn};
 use crate::arch::{Machine, PhysMem};
-use crate::frame::slots::{IN_PAGES, Kept, Place, TIMES, TOGETHER, UNIT};
+use crate::frame::slots::{IN_PAGES, Kept, Pages, Place, TIMES, TOGETHER, UNIT};
 use crate::frame::{Block, Kind};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part};
@@ -114,20 +113,19 @@ impl<M: Machine> Mm<M> {
     /// The unit of which this page is one, if all of them are stored together. Else none of it is
     /// from now on.
     fn together(&self, slots: &Block, page: Unit, lots: &Lots<'_>) -> Option<Unit> {
-        let order = slots.order.min(UNIT);
-        let first = slots.head + (page.first - slots.head) / order.pages() * order.pages();
-        if page.order == order || self.slot(first).used() & TOGETHER == 0 {
+        let unit = self.whole_unit(slots, page.first);
+        if page.order == unit.order || self.slot(unit.first).used() & TOGETHER == 0 {
             return None;
         }
         let is_alone = |slot| match Place::of(self.slot(slot).word()) {
             Place::Here(pfn) => lots.has(slot) && self.references(pfn) == 1,
             _ => false,
         };
-        let all = (0..order.pages()).all(|n| is_alone(first + n));
+        let all = (0..unit.order.pages()).all(|n| is_alone(unit.first + n));
         if !all {
-            self.slot(first).forget(TOGETHER);
+            self.slot(unit.first).forget(TOGETHER);
         }
-        all.then_some(Unit { first, order })
+        all.then_some(unit)
     }
 
     /// Makes single pages of a unit that is in memory and whose folio the caller alone maps, the

@@ -179,14 +179,20 @@ impl<M: Machine> Mm<M> {
     }
     /// The unit that a slot of this block is in.
     pub(super) fn unit(&self, slots: &Block, slot: Pfn) -> Unit {
+        let whole = self.whole_unit(slots, slot);
+        let in_pages = whole.order != Order(0) && self.slot(whole.first).used() & IN_PAGES != 0;
+        match in_pages {
+            true => Unit {
+                first: slot,
+                order: Order(0),
+            },
+            false => whole,
+        }
+    }
+    /// The same, also if it is in pages.
+    pub(super) fn whole_unit(&self, slots: &Block, slot: Pfn) -> Unit {
         let order = slots.order.min(UNIT);
         let first = slots.head + (slot - slots.head) / order.pages() * order.pages();
-        let in_pages = order != Order(0) && self.slot(first).used() & IN_PAGES != 0;
-        let (first, order) = if in_pages {
-            (slot, Order(0))
-        } else {
-            (first, order)
-        };
         Unit { first, order }
     }
     /// Notes of the units of 2^order slots from the first of one on which pages were used.

@@ -5,14 +5,13 @@ use super::swap::{Lots, Unit};
 use super::{Mm, OutOfMemory, Result};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
-use crate::frame::slots::{IN_PAGES, Place, TOGETHER, UNIT};
+use crate::frame::slots::{IN_PAGES, Pages, Place, TOGETHER, UNIT};
 use crate::frame::table::SwapSlot;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::own::{Account, Owner};
 use crate::stat::Event;
 use crate::thp::Stat;
-use arrayvec::ArrayVec;
 
 impl<M: Machine> Mm<M> {
     /// Brings the page in a slot back into memory, with its folio where that can be had whole. The
@@ -201,8 +200,6 @@ enum Frames {
     /// One by one for those of a unit.
     Pages(Unit, Pages),
 }
-/// Single ones for a unit.
-pub(super) type Pages = ArrayVec<Pfn, { UNIT.pages() as usize }>;
 
 /// What is loaded.
 pub(super) struct Load {

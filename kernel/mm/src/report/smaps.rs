@@ -5,7 +5,7 @@ use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::Owner;
-use crate::space::{AddressSpace, FolioUse, Smaps};
+use crate::space::{AddressSpace, FolioUse, Inner, Smaps};
 use crate::table::{Leaf, step};
 use crate::thp::PMD_ORDER;
 use crate::vma::VmaFlags;
@@ -71,18 +71,17 @@ impl<M: Machine> AddressSpace<M> {
             owner: &self.id.owner,
             walk,
         };
-        let mut range = tally.walk.rest;
-        let vma = inner.vmas.at(range.start);
+        let (mut range, Inner { vmas, table, .. }) = (tally.walk.rest, &mut *inner);
+        let vma = vmas.at(range.start);
         let vma = vma.filter(|vma| vma.shared() && self.mm.slots().used() != 0);
         // No entry says what the object has in slots.
         let object = vma.and_then(|vma| vma.object_page(range.start));
-        let object = object.map(|(object, index)| (object.clone(), index));
         if object.is_some() {
             // No leaf goes on behind it.
             let end = range.start + OBJECT_STEP * PAGE_SIZE;
             range.end = range.end.min(end.align_down(PMD_ORDER.bytes()));
         }
-        let end = step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
+        let end = step(&self.mm, &self.id, table, range, &mut |leaf| {
             tally.leaf(&leaf)
         });
         if let Some((object, index)) = object {

@@ -20,7 +20,7 @@ use super::walk::some_leaf_tables;
 use super::{Budget, Change, Leaf, Zap, note};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
-use crate::frame::slots::{UNIT, Which, is_sparse};
+use crate::frame::slots::{Pages, UNIT, Which, is_sparse};
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::Result;
@@ -29,7 +29,6 @@ use crate::stat::Event;
 use crate::switch::SwapIn;
 use crate::thp::PMD_ORDER;
 use crate::tlb::Removed;
-use arrayvec::ArrayVec;
 use core::ops::Range;
 
 /// Those that it keeps.
@@ -205,7 +204,7 @@ impl<M: Machine> Entries<'_, '_, M> {
 
     /// Parks the pages of a run.
     fn park_run(&mut self, va: VirtAddr, run: &Run, parked: &mut Parked) {
-        let (table, mm, owner) = (self.table, self.table.mm, self.gather.owner());
+        let (mm, owner) = (self.table.mm, self.gather.owner());
         let first = run.pfn - run.head;
         let part = Part::ptes(first as u32, run.n as u32);
         // Before the entries, which name them.
@@ -213,13 +212,17 @@ impl<M: Machine> Entries<'_, '_, M> {
             parked.unplaced = Some(va);
             return;
         };
-        let attrs = SWAPPED | run.attrs & KEPT;
-        note::note_swapped(table);
-        table.write_run(run.index, run.n, slots + first, attrs);
-        mm.count(Event::EntryWrites, run.n as u64);
+        self.write_slots(run, slots + first);
         // Afterwards: until the flush CPUs may write to the pages.
         self.gather.removed(va, run.removed());
         parked.pages += run.n as u64;
+    }
+    /// Swap entries in the place of those of a run.
+    fn write_slots(&self, run: &Run, first: Pfn) {
+        let table = self.table;
+        note::note_swapped(table);
+        table.write_run(run.index, run.n, first, SWAPPED | run.attrs & KEPT);
+        table.mm.count(Event::EntryWrites, run.n as u64);
     }
     /// Parks a run of one page, which begins a unit, with the other pages of the unit, if all of
     /// them are in `part`, single and, if they are to be, cold; returns whether it did. What is
@@ -239,22 +242,30 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
         let goes = |index: usize| {
             let entry = table.present(index)?;
-            let folio = mm.frames().folio(entry.pfn);
-            let page = table.run_of(index, entry, index + 1);
             let is_cold = which == Which::All || !entry.attrs.contains(Attrs::ACCESSED);
-            let is_alike = (entry.attrs ^ run.attrs) & KEPT == Attrs::empty();
-            let goes = folio.order == Order(0) && is_cold && is_alike && self.parks(&folio, &page);
+            if !is_cold || (entry.attrs ^ run.attrs) & KEPT != Attrs::empty() {
+                return None;
+            }
+            let page = Run {
+                index,
+                pfn: entry.pfn,
+                ..*run
+            };
+            let folio = mm.frames().folio(entry.pfn);
+            let goes = folio.order == Order(0) && self.parks(&folio, &page);
             goes.then_some(entry.pfn)
         };
         let indices = run.index..run.index + UNIT.pages() as usize;
-        let pages: ArrayVec<Pfn, { UNIT.pages() as usize }> = indices.map_while(goes).collect();
+        let pages: Pages = indices.map_while(goes).collect();
         let slots = pages.is_full().then(|| mm.name_together(&pages, owner));
         let Some(Some(slots)) = slots else {
             return false;
         };
-        note::note_swapped(table);
-        table.write_run(run.index, pages.len(), slots, SWAPPED | run.attrs & KEPT);
-        mm.count(Event::EntryWrites, UNIT.pages());
+        let whole = Run {
+            n: pages.len(),
+            ..*run
+        };
+        self.write_slots(&whole, slots);
         for (n, page) in (0..).zip(&pages) {
             self.gather
                 .removed(va + n * PAGE_SIZE, Removed::ptes(*page, *page, 1));

@@ -151,23 +151,28 @@ fn put_out_and_read() -> Result<[u64; 2]> {
 
 /// Large folios come back as they went: one fault for each.
 fn folios(kb: usize) -> std::result::Result<(), String> {
-    let controls = Controls::take();
-    match controls.only(kb) {
-        Ok(true) => {}
-        other => return Err(format!("folios of {kb} kB: {other:?}")),
-    }
+    let _controls = only(kb)?;
     let each = (PART / 1024 / kb) as u64;
     match put_out_and_read() {
-        Ok(faults) if faults == [each; 2] => {}
-        other => {
-            return Err(format!(
-                "{each} folios of {kb} kB came back by {other:?} faults"
-            ));
-        }
+        Ok(faults) if faults == [each; 2] => Ok(()),
+        other => Err(format!(
+            "{each} folios of {kb} kB came back by {other:?} faults"
+        )),
     }
-    if kb != 64 {
-        return Ok(());
+}
+
+/// Has folios of this size, and no others, while the value lives.
+fn only(kb: usize) -> std::result::Result<Controls, String> {
+    let controls = Controls::take();
+    match controls.only(kb) {
+        Ok(true) => Ok(controls),
+        other => Err(format!("folios of {kb} kB: {other:?}")),
     }
+}
+
+/// More than memory in folios of 64 kB, read in order, comes back by the folio, each time.
+fn folios_in_order() -> std::result::Result<(), String> {
+    let _controls = only(64)?;
     match in_order() {
         Ok((pages, faults)) if faults < pages / 5 => {
             println!("{pages} pages in order come back by {faults} faults");
@@ -177,8 +182,8 @@ fn folios(kb: usize) -> std::result::Result<(), String> {
     }
 }
 
-/// Reads more than memory in order, again and again, in folios of 64 kB: it comes back by the
-/// folio, each time. Returns the pages, and the most faults of a pass.
+/// Reads more than memory in order, again and again. Returns the pages, and the most faults of a
+/// pass.
 fn in_order() -> Result<(u64, u64)> {
     let pages = figure("/proc/meminfo", "MemTotal").unwrap_or(0) / 4 / 4 * 5;
     let len = pages as usize * PAGE;
@@ -265,6 +270,7 @@ fn fill_twice(noise: usize, reads: u64) -> Result<()> {
 pub fn than_memory(_: &[String]) -> Outcome {
     folios(2048)?;
     folios(64)?;
+    folios_in_order()?;
     begins_at_the_low_mark()?;
     let event = |name| figure("/proc/vmstat", name).unwrap_or(0);
     let killed = event("oom_kill");

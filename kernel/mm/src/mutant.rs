@@ -116,6 +116,10 @@ mutants! {
     StoreInUse,
     /// Pages are stored together although some of them have been used meanwhile.
     StoreUnlooked,
+    /// A folio is moved that others than its slots have.
+    MoveInUse,
+    /// A folio is moved although it has been used since it was copied.
+    MoveUnlooked,
     /// A folio of an object goes to slots while somebody maps it.
     ShelveMapped,
     /// Slots that are cut to pages forget what names them.

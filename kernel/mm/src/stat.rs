@@ -43,6 +43,18 @@ events! {
     Scanned = "pgscan_kswapd";
     /// Pages that it had stored.
     Reclaimed = "pgsteal_kswapd";
+    /// Times that who lacks a large folio had memory compacted.
+    CompactStall = "compact_stall";
+    /// Those after which there was one.
+    CompactSuccess = "compact_success";
+    /// Those after which there was none.
+    CompactFail = "compact_fail";
+    /// Pages that compaction has looked at in order to move them.
+    CompactScanned = "compact_migrate_scanned";
+    /// Pages moved to other frames.
+    Migrated = "pgmigrate_success";
+    /// Pages that could not be moved: somebody has pinned them, or used them meanwhile.
+    MigrateFailed = "pgmigrate_fail";
     /// Page-table entries written.
     EntryWrites = "entry_writes";
     /// Page tables allocated.

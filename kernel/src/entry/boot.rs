@@ -44,7 +44,7 @@ fn sections() -> [(VirtRange, Attrs); 3] {
 pub fn take_over(info: &BootInfo) {
     let mut free = free_ranges(info);
     let slots = parts::cmdline::zram(info.cmdline) / PAGE_SIZE;
-    add_heap(&mut free, slots);
+    add_heap(info, &mut free, slots);
     let (memory, frames) = frame_table(info, &mut free, slots);
     let counts = page_counts(info, &mut free, frames.len());
     let free: Vec<PfnRange> = free
@@ -52,7 +52,7 @@ pub fn take_over(info: &BootInfo) {
         .map(PhysRange::whole_frames)
         .filter(|r| !r.is_empty())
         .collect();
-    let mm = Mm::new(machine::Hw, memory, frames, counts, &free);
+    let mm = Mm::new(machine::Hw, memory, frames, counts, &free, slots);
     let root = zeroed_frame(&mm);
     let space = machine::set_kernel_space(KernelSpace::new(mm, root));
     map_everything(space, info);
@@ -94,11 +94,14 @@ fn take(free: &mut [PhysRange], bytes: u64, what: &str) -> PhysAddr {
     start
 }
 
-/// Gives the heap what the memory manager's structures of each CPU need.
-fn add_heap(free: &mut [PhysRange], slots: u64) {
+/// Gives the heap what the memory manager's structures of each CPU, and for each pageblock, need.
+fn add_heap(info: &BootInfo, free: &mut [PhysRange], slots: u64) {
     use mm::arch::{Cpu, Machine};
     let cpus = machine::Hw.cpu().count();
-    let bytes = cpus * heap::BOOT_BYTES_PER_CPU + mm::swap_bytes(slots, cpus);
+    let frames = info.ram.last().map_or(0, |ram| ram.whole_frames().end.0);
+    let bytes = cpus * heap::BOOT_BYTES_PER_CPU
+        + mm::frame::pageblock::bytes(frames)
+        + mm::swap_bytes(slots, cpus);
     let start = take(free, bytes as u64, "the heap");
     // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it.
     unsafe { heap::add_at_boot(start, bytes) };
@@ -132,7 +135,7 @@ fn frame_table(
     };
     let span = PfnRange::new(lowest.whole_frames().start, highest.whole_frames().end);
     let bytes = |frames: u64| frames * size_of::<FrameMeta>() as u64;
-    let all = mm::frame::table::metas(span, slots);
+    let all = mm::frame::table::metas(span, slots + mm::frame::slots::MOVING);
     let start = take(free, bytes(all), "the frame table");
     let whole: Vec<PfnRange> = free.iter().map(PhysRange::whole_frames).collect();
     for part in parts(span, &whole) {

@@ -111,8 +111,9 @@ impl<F: PteFormat> World<F> {
     pub fn new(options: Options) -> Self {
         let sim = Sim::new(options);
         let memory = PfnRange::new(FIRST, FIRST + options.frames as u64);
-        let (metas, counts) = metas(table::metas(memory, options.slots as u64) as usize);
-        let mm = Mm::new(sim.clone(), memory, metas, counts, &options.ram());
+        let slots = options.slots as u64;
+        let (metas, counts) = metas(table::metas(memory, slots) as usize);
+        let mm = Mm::new(sim.clone(), memory, metas, counts, &options.ram(), slots);
         World {
             sim,
             mm: Shared(Some(mm)),

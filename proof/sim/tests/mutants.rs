@@ -739,7 +739,11 @@ fn each_mutant_is_caught_aarch64() {
         // What takes several CPUs, and what takes keys, is not tried here.
         let by_model = matches!(
             mutant,
-            Mutant::DrainOthers | Mutant::KeepKeys | Mutant::StoreUnlooked
+            Mutant::DrainOthers
+                | Mutant::KeepKeys
+                | Mutant::MoveInUse
+                | Mutant::MoveUnlooked
+                | Mutant::StoreUnlooked
         );
         assert!(
             by_model == cases.is_empty(),

@@ -247,8 +247,9 @@ pub trait Machine: Send + Sync + 'static {
     }
     /// Wakes every thread in [`Self::wait`].
     fn wake(&self) {}
-    /// Free memory is below its low marks, and pages can be stored ([`crate::Mm::reclaim_cold`]):
-    /// soon, but not from here, where locks are held.
+    /// Free memory is below its low marks, and pages can be stored
+    /// ([`crate::Mm::reclaim_cold`]), or it is in pieces ([`crate::Mm::wants_compaction`]): soon,
+    /// but not from here, where locks are held.
     fn memory_is_tight(&self) {}
     /// An address space, of which this is the last reference, is about to be unmapped.
     fn space_ends(&self, _space: &dyn Any) {}

@@ -65,7 +65,7 @@ impl<M: Machine> Locked<'_, M> {
         loop {
             let kept = match miss {
                 Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
-                Miss::Refused if request.patient && mm.is_worth_waiting(order) => {
+                Miss::Refused if request.patient && self.is_worth_waiting(request, order) => {
                     return Err(Resolution::Short(order));
                 }
                 Miss::Refused => {
@@ -90,6 +90,23 @@ impl<M: Machine> Locked<'_, M> {
             match self.once(request, &wants, kept) {
                 Ok(pfn) => return Ok(pfn),
                 Err(why) => (order, miss) = (wants.order, why),
+            }
+        }
+    }
+
+    /// Whether a folio of this order is to be waited for: reclaim or compaction may bring one.
+    fn is_worth_waiting(&self, request: Request, order: Order) -> bool {
+        let mm = self.mm();
+        if mm.is_worth_waiting(order) {
+            return true;
+        }
+        let advised = self.vmas.at(request.addr);
+        let advised = advised.is_some_and(|vma| vma.flags.advises_large());
+        match mm.thp().controls.settings().defrag.waits(advised) {
+            Some(waits) => waits && mm.may_compact(order),
+            None => {
+                mm.compact_later(order);
+                false
             }
         }
     }

@@ -61,8 +61,8 @@ pub enum Resolution {
     Userfault,
     /// Out of memory: for the OOM killer.
     NoMem,
-    /// Memory is tight, and there is no folio of this order: to be tried again once there may be,
-    /// by [`crate::AddressSpace::fault_anyhow`].
+    /// There is no folio of this order, as memory is tight or in pieces: to be tried again once
+    /// there may be, by [`crate::AddressSpace::fault_anyhow`].
     Short(Order),
     /// Not possible with the VMAs that a verb has left for a pause: to be tried again after
     /// [`crate::AddressSpace::wait_for`].

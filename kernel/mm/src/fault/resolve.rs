@@ -11,6 +11,7 @@ use crate::stat::Event;
 use crate::table::{Cursor, Leaf, is_swapped};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
+use crate::vma::Prot;
 
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault at `addr`, or returns why the access is impossible. Never waits for a
@@ -92,15 +93,35 @@ impl<M: Machine> Locked<'_, M> {
         }
     }
 
-    /// Maps the page of a swap entry again, whoever may use it; [`Resolution::Stored`]: it is not
-    /// in memory.
-    pub(crate) fn bring_back(&mut self, at: VirtAddr) -> Result<(), Resolution> {
-        let request = Request {
-            force: true,
-            markers_passed: true,
-            ..Request::new(at, Access::Read)
+    /// Maps the page of the swap entry at `at` again, whoever may use it, if there is one; for
+    /// writes, too, if some may come and it is exclusive. [`Resolution::Stored`]: it is not in
+    /// memory.
+    pub(crate) fn bring_back(&mut self, at: VirtAddr, writes: bool) -> Result<(), Resolution> {
+        let space = self.space;
+        let Inner {
+            vmas, table, rss, ..
+        } = &mut **self;
+        let vma = vmas.find(at).map(|slot| vmas.get(slot));
+        let mut cursor = Cursor::new(&space.mm, table, at);
+        let entry = cursor.leaf().filter(|leaf| is_swapped(leaf.attrs));
+        let (Some(vma), Some(entry)) = (vma, entry) else {
+            return Ok(());
         };
-        self.attempt(request, PMD_ORDER).map(drop)
+        let request = Request::new(at, Access::Write);
+        let mut fault = Fault::new(space, request, PMD_ORDER, vma, rss);
+        if !fault.take_back(&mut cursor, &entry) {
+            return Err(Resolution::Stored(space.mm.frames().swap_slot(entry.pfn)));
+        }
+        let stays = Attrs::WRITE | Attrs::UFFD_WP | Attrs::TRACKED;
+        let leaf = cursor.leaf().filter(|leaf| !leaf.attrs.intersects(stays));
+        if writes
+            && vma.prot.contains(Prot::WRITE)
+            && let Some(leaf) = leaf
+            && space.mm.owns(&space.id.owner, &leaf)
+        {
+            fault.touch(&mut cursor, &leaf, Reach::Folio);
+        }
+        Ok(())
     }
 
     /// Resolves a fault as far as possible without a fresh folio, of order `most` at most. Fails

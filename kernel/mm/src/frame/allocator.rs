@@ -274,7 +274,7 @@ impl Allocator {
 
     /// Gives blocks of 2^order frames to their zones.
     #[inline(never)]
-    fn give(&self, order: Order, blocks: impl Iterator<Item = u32> + Clone) {
+    pub(super) fn give(&self, order: Order, blocks: impl Iterator<Item = u32> + Clone) {
         if let [zone] = &*self.zones {
             zone.free(&self.table, order, blocks);
             return self.note();

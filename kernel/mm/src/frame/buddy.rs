@@ -148,6 +148,7 @@ impl Buddy {
             self.push(table, upper, half, self.home(upper, half));
         }
         self.free -= order.pages();
+        self.pageblocks.taken(pfn, order, found);
         Some((pfn, order))
     }
 
@@ -163,6 +164,7 @@ impl Buddy {
         if order >= PAGEBLOCK {
             self.pageblocks.set(pfn, order, Mobility::Movable);
         }
+        let freed = (pfn, order);
         let (mut pfn, mut order, mut home) = (pfn, order, self.home(pfn, order));
         while order < MAX_ORDER {
             let buddy = Pfn(pfn.0 ^ order.pages());
@@ -180,6 +182,7 @@ impl Buddy {
             }
         }
         self.push(table, pfn, order, home);
+        self.pageblocks.freed(freed.0, freed.1, order);
     }
 
     /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as

@@ -36,6 +36,11 @@ impl Allocator {
     fn free_in_zones(&self) -> u64 {
         self.zones.iter().map(|zone| zone.free_frames()).sum()
     }
+    /// Frames given back since boot.
+    pub(crate) fn freed(&self) -> u64 {
+        let freed = self.cpus.iter().flat_map(|cpu| &cpu.freed);
+        freed.map(|freed| freed.load(Ordering::Relaxed)).sum()
+    }
     /// Whether so many frames are free. Cheaper than their number: the lists rarely decide it.
     pub fn has_free_frames(&self, frames: u64) -> bool {
         self.free_in_zones() >= frames || self.free_frames() >= frames

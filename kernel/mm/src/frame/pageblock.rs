@@ -46,11 +46,22 @@ impl Mobility {
     }
 }
 
-/// The mobility of each pageblock of a range of frames: one bit each, set for unmovable.
+/// The pageblocks of a range of frames.
 pub struct Pageblocks {
     first: u64,
     count: u64,
+    /// A bit for each: whether it is unmovable.
     unmovable: Box<[u64]>,
+    /// A bit for each: whether compaction has found something in it that stays.
+    stays: Box<[u64]>,
+    /// Frames of each in free blocks below its size.
+    free: Box<[u16]>,
+}
+
+/// The bytes of heap, at most, for the pageblocks of so many frames.
+pub fn bytes(frames: u64) -> usize {
+    let blocks = frames.div_ceil(PAGEBLOCK.pages()) as usize;
+    blocks * size_of::<u16>() + blocks.div_ceil(64) * 2 * size_of::<u64>()
 }
 
 fn number(pfn: Pfn) -> u64 {
@@ -62,10 +73,13 @@ impl Pageblocks {
     pub fn new(span: PfnRange) -> Self {
         let first = number(span.start);
         let count = span.end.0.div_ceil(PAGEBLOCK.pages()) - first;
+        let bits = || (0..count.div_ceil(64)).map(|_| 0).collect();
         Pageblocks {
             first,
             count,
-            unmovable: (0..count.div_ceil(64)).map(|_| 0).collect(),
+            unmovable: bits(),
+            stays: bits(),
+            free: (0..count).map(|_| 0).collect(),
         }
     }
 
@@ -92,6 +106,62 @@ impl Pageblocks {
                 Mobility::Unmovable => self.unmovable[word] |= bit,
             }
         }
+    }
+    /// A block of order `taken` was taken out of a free one of order `found`; what is left of that
+    /// is free.
+    #[inline]
+    pub(super) fn taken(&mut self, pfn: Pfn, taken: Order, found: Order) {
+        if taken < PAGEBLOCK {
+            // Of a larger block nothing was counted.
+            let before = if found < PAGEBLOCK {
+                0
+            } else {
+                PAGEBLOCK.pages()
+            };
+            let free = self.free_at(pfn);
+            *free = free.wrapping_add((before.wrapping_sub(taken.pages())) as u16);
+        }
+    }
+    /// A block of order `freed` is free, and by that one of order `merged`.
+    #[inline]
+    pub(super) fn freed(&mut self, pfn: Pfn, freed: Order, merged: Order) {
+        if freed < PAGEBLOCK {
+            let free = self.free_at(pfn);
+            *free = match merged < PAGEBLOCK {
+                true => free.wrapping_add(freed.pages() as u16),
+                false => 0,
+            };
+        }
+    }
+    #[inline]
+    fn free_at(&mut self, pfn: Pfn) -> &mut u16 {
+        &mut self.free[(number(pfn) - self.first) as usize]
+    }
+    /// Notes whether something in the pageblock stays.
+    pub(super) fn set_stays(&mut self, pfn: Pfn) {
+        let (word, bit) = self.place(pfn);
+        self.stays[word] |= bit;
+    }
+    /// All are looked at again.
+    pub(super) fn forget_stays(&mut self) {
+        self.stays.fill(0);
+    }
+    /// The movable pageblocks that are free in part: the first frame of each, how many of its
+    /// frames are, and whether nothing is known that stays.
+    pub(super) fn partly_free(&self) -> impl Iterator<Item = (Pfn, u16, bool)> {
+        let set = |bits: &[u64], at: usize| bits[at / 64] >> (at % 64) & 1 != 0;
+        let free = self.free.iter().enumerate();
+        free.filter(move |(at, free)| **free != 0 && !set(&self.unmovable, *at))
+            .map(move |(at, free)| {
+                let pfn = Pfn((self.first + at as u64) << PAGEBLOCK.0);
+                (pfn, *free, !set(&self.stays, at))
+            })
+    }
+    /// The one of them with the fewest free frames.
+    pub(super) fn fullest(&self) -> Option<Pfn> {
+        let blocks = self.partly_free();
+        let (start, ..) = blocks.min_by_key(|(_, free, _)| *free)?;
+        Some(start)
     }
     /// The number of pageblocks by mobility.
     pub fn counts(&self) -> [u64; Mobility::COUNT] {

@@ -34,6 +34,9 @@ pub(crate) const IN_PAGES: u32 = 1 << 31;
 /// And these are stored together while all of them are in memory and alone.
 pub(crate) const TOGETHER: u32 = 1 << 30;
 
+/// Beside those of swap there are so many slots, for folios that are moved ([`Which::Moved`]).
+pub const MOVING: u64 = 512;
+
 /// Which pages get slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
@@ -41,6 +44,9 @@ pub enum Which {
     All,
     /// Those that were not used lately.
     Cold,
+    /// All of them, for as long as their folio is moved: whether swap is on or not. Nothing is
+    /// stored of it meanwhile.
+    Moved,
 }
 
 /// Where the contents of a unit are: the word of its first slot.
@@ -124,23 +130,26 @@ impl Place {
 /// The slots that are free, and how many may be used.
 pub struct Slots {
     zone: Zone,
+    reserved: u64,
     /// Changed under the lock of all slots.
     most: AtomicU64,
 }
 
 impl Slots {
-    /// All slots of the table.
-    pub fn new(table: &FrameTable) -> Self {
+    /// All slots of the table; so many are for swap.
+    pub fn new(table: &FrameTable, swap: u64) -> Self {
         let all = table.slots();
         let zone = Zone::new("Swap", all, table, &[all]);
+        let reserved = swap.min(zone.managed);
         Slots {
-            most: AtomicU64::new(zone.managed),
+            most: AtomicU64::new(reserved),
+            reserved,
             zone,
         }
     }
-    /// How many there are, whether they may be used or not.
+    /// How many there are for swap, whether they may be used or not.
     pub fn reserved(&self) -> u64 {
-        self.zone.managed
+        self.reserved
     }
     /// How many may be used: all from boot on, none while swap is off.
     pub fn total(&self) -> u64 {
@@ -158,9 +167,10 @@ impl Slots {
     pub(crate) fn allow(&self, most: u64) {
         self.most.store(most, Ordering::Relaxed);
     }
-    /// Takes 2^order slots side by side; the account of what names them is the caller's to begin.
-    pub(crate) fn take(&self, table: &FrameTable, order: Order) -> Option<Pfn> {
-        if self.free() < order.pages() {
+    /// Takes 2^order slots side by side, for swap or for a folio that `moves`; the account of what
+    /// names them is the caller's to begin.
+    pub(crate) fn take(&self, table: &FrameTable, order: Order, moves: bool) -> Option<Pfn> {
+        if !moves && self.free() < order.pages() {
             return None;
         }
         let request = AllocRequest {

@@ -80,7 +80,7 @@ impl Buddy {
 }
 
 /// The blocks that begin in the pageblock at `start`, which is not part of a larger block.
-fn blocks_in(table: &FrameTable, start: Pfn) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
+pub(super) fn blocks_in(table: &FrameTable, start: Pfn) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
     let end = start + PAGEBLOCK.pages();
     let mut at = start;
     core::iter::from_fn(move || {

@@ -1,5 +1,6 @@
 //! What needs the crate's own view: references of blocks.
 
+use super::pageblock::{Mobility, PAGEBLOCK};
 use super::pcp::add;
 use super::slots::Slots;
 use super::table::{self, parts};
@@ -173,17 +174,76 @@ fn slots_are_no_memory() {
     let metas = (0..table::metas(memory, 512)).map(|_| FrameMeta::default());
     let metas = metas.collect::<alloc::vec::Vec<_>>().leak();
     let table = FrameTable::around(memory, metas, &[], &[memory]);
-    let (slots, frames) = (Slots::new(&table), Allocator::new(table, &[memory], 1));
+    let (slots, frames) = (Slots::new(&table, 512), Allocator::new(table, &[memory], 1));
     let table = frames.table();
     assert_eq!((frames.total, slots.total()), (512, 512));
     // All of both are free, and side by side but for the fence: they do not become one block.
-    let large = slots.take(table, Order(9)).expect("all are free");
-    assert_eq!(slots.take(table, Order(0)), None);
+    let large = slots.take(table, Order(9), false).expect("all are free");
+    assert_eq!(slots.take(table, Order(0), false), None);
     slots.give(table, large, Order(9));
     assert!(frames.alloc(anon(Order(9), Reserve::Kernel)).is_some());
     assert_eq!(frames.alloc(anon(Order(0), Reserve::Kernel)), None);
-    let small = slots.take(table, Order(2)).expect("all are free");
+    let small = slots.take(table, Order(2), false).expect("all are free");
     assert!(table.get(small).is(Kind::Swap, Order(2)) && table.slots().contains(small));
     assert_eq!(slots.free(), 508);
     slots.give(table, small, Order(2));
+}
+
+/// What is free of each pageblock is counted as the metadata say, whatever is taken, freed and
+/// held.
+#[test]
+fn free_frames_of_pageblocks_are_counted() {
+    let frames = Allocator::new(table(4096), &[PfnRange::new(FIRST, FIRST + 4096)], 1);
+    let table = frames.table();
+    let check = || {
+        frames.zones()[0].look(|buddy| {
+            let mut free = [0; 4096 / 512];
+            let small = |meta: &FrameMeta| meta.is_free() && meta.order() < PAGEBLOCK;
+            for (pfn, meta) in table.iter().filter(|(_, meta)| small(meta)) {
+                free[(pfn - FIRST) as usize / 512] += meta.order().pages();
+            }
+            let counted = buddy.pageblocks().partly_free();
+            let counted: alloc::vec::Vec<_> = counted.map(|(_, n, _)| u64::from(n)).collect();
+            let movable = |n: &usize| buddy.pageblocks().of(FIRST + *n as u64 * 512);
+            let movable = |n: &usize| movable(n) == Mobility::Movable && free[*n] != 0;
+            let found: alloc::vec::Vec<_> = (0..8).filter(movable).map(|n| free[n]).collect();
+            assert_eq!(counted, found);
+        });
+        frames.validate();
+    };
+    let kinds = [Kind::Anon, Kind::Table, Kind::Object];
+    let (mut taken, mut random) = (alloc::vec::Vec::new(), 1_u64);
+    for _ in 0..2_000 {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let (what, n) = (random >> 33, random >> 40);
+        if what.is_multiple_of(3) && !taken.is_empty() {
+            let pfn = taken.swap_remove(n as usize % taken.len());
+            table.get(pfn).set_refs(0);
+            frames.free(0, &[pfn]);
+        } else {
+            let order = Order([0, 0, 0, 1, 3, 4, 9, 10][n as usize % 8]);
+            let request = AllocRequest {
+                kind: kinds[n as usize % 3],
+                ..anon(order, Reserve::User)
+            };
+            taken.extend(frames.alloc(request));
+        }
+        if what.is_multiple_of(50) {
+            frames.drain(0);
+            let zone = &frames.zones()[0];
+            if let Some(start) = zone.emptiest() {
+                let held = frames.hold(0, zone, start);
+                frames.validate();
+                assert!(!held.is_whole() && held.start() == start);
+                frames.let_go(0, &held);
+            }
+            check();
+        }
+    }
+    for pfn in taken {
+        table.get(pfn).set_refs(0);
+        frames.free(0, &[pfn]);
+    }
+    frames.drain(0);
+    check();
 }

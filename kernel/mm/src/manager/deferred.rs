@@ -70,7 +70,7 @@ impl<M: Machine> Mm<M> {
         let book = self.frames().former_book(head, order);
         let references = self.account().references(&book);
         // What is in slots has one reference for all that they name.
-        let in_slots = self.frames().get(head).former_slots();
+        let in_slots = self.frames().get(head).former_slots().is_some();
         let partly = 0 < references && references < order.pages() && !in_slots;
         if partly && self.deferred.join(self.frames(), head, order) {
             self.count_folios(order, Stat::SplitDeferred, 1);

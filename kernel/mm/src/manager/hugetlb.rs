@@ -24,7 +24,7 @@ impl<M: Machine> Mm<M> {
     }
     /// Sets the size of a pool (nr_hugepages), as far as memory, and what is used of it, allow.
     /// Pages in use above the size become surplus. The caller holds no lock.
-    pub fn resize_hugetlb(&self, order: Order, pages: u64) {
+    pub(crate) fn resize_pool(&self, order: Order, pages: u64) {
         let pool = self.pool(order);
         while !pool.lock().adopt_surplus(pages) {
             if self.add_huge(order, false).is_err() || self.machine().breathe() {

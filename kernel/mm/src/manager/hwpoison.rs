@@ -49,6 +49,11 @@ impl<M: Machine> Mm<M> {
         }
         last
     }
+    /// Retires a single private page to which nobody has a reference.
+    pub(crate) fn retire_unused(&self, page: Pfn) {
+        self.hwpoisoned.fetch_add(1, Ordering::Relaxed);
+        self.allocator.retire(self.machine().cpu().id(), page);
+    }
     /// Retires a page that had a pin, and is marked, if the reference of [`Mm::retire`] is all that
     /// is left.
     #[cold]

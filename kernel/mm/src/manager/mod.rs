@@ -10,6 +10,7 @@ mod hwpoison;
 mod inspect;
 mod loaded;
 mod long_term;
+mod migrate;
 mod overcommit;
 mod poison;
 mod shelf;
@@ -68,6 +69,9 @@ pub struct Mm<M: Machine> {
     stalls: AtomicU64,
     /// How many calls of [`Mm::urgently`] run.
     urgent: AtomicU32,
+    /// How many frames were freed when compaction is tried again.
+    compacts_at: AtomicU64,
+    wants_compaction: AtomicBool,
     thp: Thp,
     switches: Switches,
     /// References that pins hold.
@@ -118,13 +122,15 @@ impl<M: Machine> Mm<M> {
     /// [`crate::frame::table::parts`] leaves out) and swap slots
     /// ([`crate::frame::table::metas`]); `counts` is as long when mappings of single
     /// pages are to be counted ([`crate::switch::page_counts`]), and else empty; `free` lists what
-    /// the allocator may hand out. Panics when there is not even room for the zero page.
+    /// the allocator may hand out; so many of the slots are for `swap`. Panics when there is not
+    /// even room for the zero page.
     pub fn new(
         machine: M,
         memory: PfnRange,
         frames: &'static mut [FrameMeta],
         counts: &'static [PageCount],
         free: &[PfnRange],
+        swap: u64,
     ) -> Arc<Self> {
         let frames = FrameTable::around(memory, frames, counts, free);
         let cpus = machine.cpu().count().max(1);
@@ -149,10 +155,12 @@ impl<M: Machine> Mm<M> {
             stats: Stats::new(cpus),
             stalls: AtomicU64::new(0),
             deferred: Deferred::new(),
-            swap: Box::new(Swap::new(allocator.table(), cpus)),
+            swap: Box::new(Swap::new(allocator.table(), swap, cpus)),
             long_term: LongTermPins::default(),
             huge_zero: HugeZero::new(),
             urgent: AtomicU32::new(0),
+            compacts_at: AtomicU64::new(0),
+            wants_compaction: AtomicBool::new(false),
             thp: Thp::new(cpus),
             switches,
             pins: AtomicU64::new(0),

@@ -30,7 +30,7 @@ impl<M: Machine> Mm<M> {
         let frames = self.frames();
         let names = frames.get(head).refs() as u32;
         let mut lots = self.swap.resident.lock();
-        let first = self.slots().take(frames, order)?;
+        let first = self.slots().take(frames, order, false)?;
         self.with_account(first, order, |account, book, meter| {
             account.begin(book, &Owner::PLAIN, Part::nothing(1 + names), meter)
         });

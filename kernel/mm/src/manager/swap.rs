@@ -107,7 +107,8 @@ pub(crate) struct Unit {
 }
 
 impl Swap {
-    pub(super) fn new(table: &FrameTable, cpus: usize) -> Self {
+    /// So many of the table's slots are for swap.
+    pub(super) fn new(table: &FrameTable, swap: u64, cpus: usize) -> Self {
         let slots = table.slots();
         let words = slots.len().div_ceil(64) as usize;
         let resident = Resident {
@@ -119,9 +120,9 @@ impl Swap {
             hands: Hands::default(),
         };
         Swap {
-            free: Slots::new(table),
+            free: Slots::new(table, swap),
             resident: Lock::new(resident),
-            store: Store::new(if slots.is_empty() { 0 } else { cpus }),
+            store: Store::new(if swap == 0 { 0 } else { cpus }),
             leaving: AtomicU64::new(0),
         }
     }
@@ -235,13 +236,19 @@ impl<M: Machine> Mm<M> {
     }
 
     /// The slots of a private folio that the caller maps, which has them from now on, with names of
-    /// `owner` for a part: it is about to write the entries. Returns the slot of its first page.
-    /// `None`: there are no slots.
-    pub(crate) fn name_slots(&self, folio: &Block, part: Part, owner: &Owner) -> Option<Pfn> {
+    /// `owner` for a part: it is about to write the entries. The folio is to be stored, or `moves`.
+    /// Returns the slot of its first page. `None`: there are no slots.
+    pub(crate) fn name_slots(
+        &self,
+        folio: &Block,
+        part: Part,
+        owner: &Owner,
+        moves: bool,
+    ) -> Option<Pfn> {
         let frames = self.frames();
         let meta = frames.get(folio.head).anon();
         let mut lots = self.swap.resident.lock();
-        if self.swap.free.total() == 0 {
+        if !moves && self.swap.free.total() == 0 {
             return None;
         }
         if let Some(first) = meta.slots().map(|slots| frames.pfn(slots)) {
@@ -256,7 +263,7 @@ impl<M: Machine> Mm<M> {
             });
             return Some(first);
         }
-        let head = self.swap.free.take(frames, folio.order)?;
+        let head = self.swap.free.take(frames, folio.order, moves)?;
         self.with_account(head, folio.order, |account, book, meter| {
             account.begin(book, owner, part, meter);
             account.add(book, &Owner::PLAIN, 1, meter);
@@ -265,7 +272,7 @@ impl<M: Machine> Mm<M> {
         let mut units = 0;
         for unit in self.units(slots) {
             self.set_place(unit, Place::Here(folio.head + (unit.first - head)));
-            lots.set(unit.first, true);
+            lots.set(unit.first, !moves);
             units += 1;
         }
         if !mutant::on(Mutant::SlotsHoldNothing) {
@@ -290,7 +297,7 @@ impl<M: Machine> Mm<M> {
         if self.swap.free.total() == 0 || !have_none() {
             return None;
         }
-        let head = self.swap.free.take(frames, UNIT)?;
+        let head = self.swap.free.take(frames, UNIT, false)?;
         self.set_used(head, UNIT, IN_PAGES | TOGETHER);
         self.with_account(head, UNIT, |account, book, meter| {
             account.begin(book, owner, Part::ptes(0, n), meter);

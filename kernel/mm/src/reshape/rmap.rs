@@ -68,6 +68,18 @@ impl<M: Machine> AddressSpace<M> {
             inner = self.lock();
         }
     }
+
+    /// Notes where each of its private folios is mapped, in steps: the caller holds no lock.
+    pub(super) fn note_places(&self) {
+        let mut from = Some(VirtAddr(0));
+        while let Some(at) = from {
+            // There is no such folio.
+            from = self
+                .lock()
+                .search_some(self.mm.zero_page(), at, &mut |_| {});
+            self.mm.machine().breathe();
+        }
+    }
 }
 
 impl<M: Machine> Areas<'_, M> {

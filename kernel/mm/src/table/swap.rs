@@ -168,7 +168,8 @@ impl<M: Machine> Entries<'_, '_, M> {
         for (va, run) in table.runs(part) {
             let folio = table.mm.frames().folio(run.head);
             let is_private = self.parks(&folio, &run);
-            if !is_private && !self.unmaps(&folio, &run) {
+            let goes = is_private || which != Which::Moved && self.unmaps(&folio, &run);
+            if !goes {
                 continue;
             }
             parked.scanned += run.n as u64;
@@ -177,7 +178,7 @@ impl<M: Machine> Entries<'_, '_, M> {
             }
             let used = match which {
                 Which::Cold => table.used_of(&run),
-                Which::All => 0,
+                Which::All | Which::Moved => 0,
             };
             if used != 0 {
                 if is_private && self.is_cut(&folio) && is_sparse(used, folio.order) {
@@ -185,7 +186,7 @@ impl<M: Machine> Entries<'_, '_, M> {
                     sparse = true;
                 }
             } else if is_private {
-                self.park_run(va, &run, parked);
+                self.park_run(va, &run, which, parked);
             } else {
                 table.clear_run(run.index, run.n);
                 table.lost(run.n as u32);
@@ -203,12 +204,13 @@ impl<M: Machine> Entries<'_, '_, M> {
     }
 
     /// Parks the pages of a run.
-    fn park_run(&mut self, va: VirtAddr, run: &Run, parked: &mut Parked) {
+    fn park_run(&mut self, va: VirtAddr, run: &Run, which: Which, parked: &mut Parked) {
         let (mm, owner) = (self.table.mm, self.gather.owner());
         let first = run.pfn - run.head;
         let part = Part::ptes(first as u32, run.n as u32);
         // Before the entries, which name them.
-        let Some(slots) = mm.name_slots(&mm.frames().folio(run.head), part, owner) else {
+        let folio = mm.frames().folio(run.head);
+        let Some(slots) = mm.name_slots(&folio, part, owner, which == Which::Moved) else {
             parked.unplaced = Some(va);
             return;
         };
@@ -287,7 +289,7 @@ impl<M: Machine> Entries<'_, '_, M> {
                 pfn: run.pfn + i as u64,
                 ..*run
             };
-            self.park_run(va + i as u64 * PAGE_SIZE, &page, parked);
+            self.park_run(va + i as u64 * PAGE_SIZE, &page, Which::Cold, parked);
         }
     }
 

@@ -36,8 +36,7 @@ words! {
     }
 }
 words! {
-    /// `defrag`: when a fault reclaims memory for a folio. A fault here takes what is free: the
-    /// word is stored, and has no effect.
+    /// `defrag`: when memory is compacted for a fault that finds no folio.
     Defrag {
         /// At once, in every area.
         Always = "always",
@@ -49,6 +48,21 @@ words! {
         Madvise = "madvise",
         /// Not at all.
         Never = "never",
+    }
+}
+
+impl Defrag {
+    /// Whether a fault in an area, with or without MADV_HUGEPAGE, waits for that; `None`: it does
+    /// not, and it is done later, for others.
+    pub fn waits(self, advised: bool) -> Option<bool> {
+        match self {
+            Defrag::Always => Some(true),
+            Defrag::Defer => None,
+            Defrag::DeferMadvise if advised => Some(true),
+            Defrag::DeferMadvise => None,
+            Defrag::Madvise => Some(advised),
+            Defrag::Never => Some(false),
+        }
     }
 }
 

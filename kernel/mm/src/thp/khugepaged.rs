@@ -39,7 +39,7 @@ macro_rules! knobs {
 const PTES: u32 = PMD_ORDER.pages() as u32;
 
 knobs! {
-    /// 1: it may reclaim memory for a folio. No effect: it takes what is free.
+    /// 1: it has memory compacted for a folio.
     Defrag = "defrag", 1, 0..=1;
     /// Pages scanned in one round.
     PagesToScan = "pages_to_scan", 8 * PTES, 1..=u32::MAX;

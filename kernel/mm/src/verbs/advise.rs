@@ -205,7 +205,11 @@ impl<M: Machine> AddressSpace<M> {
                 (at, result) = (next, Err(Error::Inval));
                 continue;
             }
-            result = self.collapse_now(at).and(result);
+            let collapsed = match self.collapse_now(at) {
+                Err(Error::NoMem) if self.mm.compact_for(PMD_ORDER) => self.collapse_now(at),
+                collapsed => collapsed,
+            };
+            result = collapsed.and(result);
             at += step;
             if self.mm.machine().breathe() {
                 return Err(Error::Interrupted);

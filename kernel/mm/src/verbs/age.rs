@@ -64,7 +64,7 @@ impl<M: Machine> Mm<M> {
             });
             match which {
                 Which::Cold => self.age_from_hand(&mut round),
-                Which::All => self.empty_from_hand(most, &mut round),
+                Which::All | Which::Moved => self.empty_from_hand(most, &mut round),
             }
             round.stored += self.store_pages(round.rest());
             let is_enough = round.rest() == 0 || look + 1 >= LOOKS && round.stored > 0;

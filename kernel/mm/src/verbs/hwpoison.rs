@@ -2,10 +2,10 @@
 //! failed, or were about to (hwpoison.rst).
 //!
 //! There is no reverse map: a private page is looked for in each space of the family, that of an
-//! object in each that maps the object, as when a file is truncated. A
-//! private page that is lost leaves poison in the place of its entries, a lost page of an object is
-//! remembered there ([`crate::object`]). A page that is moved has a copy in each space, or in the
-//! object.
+//! object in each that maps the object, as when a file is truncated. A private page that is lost
+//! leaves poison in the place of its entries, a lost page of an object is remembered there
+//! ([`crate::object`]). A private page that is moved stays that of all who have it
+//! ([`crate::reshape`], `migrate`); a private huge page has a copy in each space.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Machine, PhysMem};
@@ -13,8 +13,9 @@ use crate::fault::Resolution;
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
-use crate::manager::Result;
+use crate::manager::{Mm, Result};
 use crate::object::Object;
+use crate::reshape::{Folios, Move};
 use crate::space::{AddressSpace, Error, Inner, Locked, Offline, Pages, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Zap};
@@ -31,7 +32,7 @@ struct Victim<M: Machine> {
     head: Pfn,
     order: Order,
     /// Where an object has it, by single pages; `None` for a private one, to which there is a plain
-    /// reference.
+    /// reference unless it is a single page that is moved.
     place: Option<(Arc<Object<M>>, u64)>,
 }
 
@@ -40,10 +41,11 @@ impl<M: Machine> AddressSpace<M> {
     /// page is there; EHWPOISON: its memory has failed already; EBUSY: it is the page of zeros, or
     /// others have it, too, so that its folio cannot be split or its contents not be moved; ENOMEM.
     pub fn offline(&self, at: VirtAddr, how: Offline) -> Result<u64, Error> {
-        let (mut victim, size) = self.victim(at)?;
+        let (mut victim, size) = self.victim(at, how)?;
         victim.split()?;
         match (&victim.place, how) {
             (None, Offline::Hard) => victim.lose(self),
+            (None, Offline::Soft) if victim.order == Order(0) => self.mm.retire_moved(victim.page),
             (None, Offline::Soft) => victim.leave(self),
             (Some((object, index)), Offline::Hard) => self.lose_page(&victim, object, *index),
             (Some((object, index)), Offline::Soft) => self.move_page(&victim, object, *index),
@@ -53,7 +55,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// The page at `at`, faulted in as for a user's read, and the order of its folio, which is
     /// split to single pages.
-    fn victim(&self, at: VirtAddr) -> Result<(Victim<M>, Order), Error> {
+    fn victim(&self, at: VirtAddr, how: Offline) -> Result<(Victim<M>, Order), Error> {
         let found = self.with_page(at, |inner, page| {
             let mm = inner.mm();
             let Block { head, kind, order } = mm.frames().folio(page);
@@ -82,7 +84,9 @@ impl<M: Machine> AddressSpace<M> {
                     if !leaf.is_some_and(|leaf| inner.split_around(&leaf)) {
                         return Err(Error::Busy);
                     }
-                    mm.add_plain(page, Order(0));
+                    if how == Offline::Hard {
+                        mm.add_plain(page, Order(0));
+                    }
                     Ok((victim(page, Order(0)), order))
                 }
                 _ => Err(Error::Busy),
@@ -147,7 +151,7 @@ impl<M: Machine> AddressSpace<M> {
         let order = inner.mm().frames().get(head).order();
         match how {
             Offline::Hard => inner.poison(VirtRange::new(at, at + order.bytes())),
-            Offline::Soft => inner.migrate(at, head, order),
+            Offline::Soft => inner.copy_huge_page(at, head, order),
         }
     }
 }
@@ -200,23 +204,19 @@ impl<M: Machine> Victim<M> {
         }
     }
 
-    /// A private page that is moved. Pins would keep the old one.
+    /// A private huge page that is moved. Pins would keep the old one.
     fn leave(&self, space: &AddressSpace<M>) -> Result<(), Error> {
         let mm = &space.mm;
         let left = match space.id.family.pins() {
             0 => self.unmap(space, Offline::Soft),
             _ => Err(Error::Busy),
         };
-        if left.is_err() || mm.references(self.head) != 1 {
-            self.put(space);
-            return left.and(Err(Error::Busy));
+        let is_left = left.is_ok() && mm.references(self.head) == 1;
+        if is_left {
+            mm.mark_hwpoison(self.page);
         }
-        mm.mark_hwpoison(self.page);
-        match self.order {
-            Order(0) => drop(mm.retire(self.page)),
-            _ => self.put(space),
-        }
-        Ok(())
+        self.put(space);
+        left.and(is_left.then_some(()).ok_or(Error::Busy))
     }
 
     /// Takes the page from this space and, if others have it, too, from every one.
@@ -264,34 +264,58 @@ impl<M: Machine> Locked<'_, M> {
         Ok(())
     }
 
-    /// Copies a private folio of 2^`order` pages, a single page or a huge one that is mapped at
-    /// `at`, to another one, which takes its place.
-    fn migrate(&mut self, at: VirtAddr, head: Pfn, order: Order) -> Result {
+    /// Copies a private huge page that is mapped at `at` to another one, which takes its place.
+    fn copy_huge_page(&mut self, at: VirtAddr, head: Pfn, order: Order) -> Result {
         let (mm, id) = (self.mm(), self.id());
         let Inner { table, .. } = &mut **self;
         let mut cursor = Cursor::new(mm, table, at);
         let Some(leaf) = cursor.leaf() else {
             return Ok(());
         };
-        let new = match order {
-            Order(0) => mm.alloc(order, Kind::Anon, Reserve::User)?,
-            _ => mm.take_huge(order, Kind::Anon, false)?,
-        };
-        let new = Folio::from_pfn(new);
+        let new = Folio::from_pfn(mm.take_huge(order, Kind::Anon, false)?);
         gathered(mm, id, |gather| {
-            match order {
-                Order(0) => cursor.edit(gather).take(),
-                _ => cursor.edit(gather).take_huge_page(),
-            }
+            cursor.edit(gather).take_huge_page();
             // What was written before the flush is copied, and nothing is written after it.
             gather.flush();
             mm.count(Event::Copied, order.pages());
             mm.machine().mem().copy(head, new.pfn(), order);
-            match order {
-                Order(0) => cursor.install_anon(new, leaf.attrs, &id.owner),
-                _ => cursor.install_huge(new, leaf.attrs, &id.owner),
-            }
+            cursor.install_huge(new, leaf.attrs, &id.owner);
         });
         Ok(())
+    }
+}
+
+/// Frames for a page that goes out of use.
+struct Retired<'a, M: Machine> {
+    mm: &'a Mm<M>,
+    /// There are none.
+    short: bool,
+}
+
+impl<M: Machine> Move for Retired<'_, M> {
+    fn frames(&mut self, order: Order) -> Option<Pfn> {
+        let frames = self.mm.alloc(order, Kind::Anon, Reserve::User).ok();
+        self.short |= frames.is_none();
+        frames
+    }
+    fn left(&mut self, head: Pfn, _: Order) {
+        self.mm.retire_unused(head);
+    }
+}
+
+impl<M: Machine> Mm<M> {
+    /// Moves a single private page, whose frame goes out of use.
+    fn retire_moved(&self, page: Pfn) -> Result<(), Error> {
+        let mut retired = Retired {
+            mm: self,
+            short: false,
+        };
+        let mut folios = Folios::new();
+        folios.push(self.folio_to_move(page, Order(0)));
+        match self.move_folios(&mut folios, &mut retired) {
+            true => Ok(()),
+            false if retired.short => Err(Error::NoMem),
+            false => Err(Error::Busy),
+        }
     }
 }

@@ -5,6 +5,7 @@ mod advise;
 mod age;
 mod brk;
 mod clear_refs;
+mod compact;
 mod exec_gain;
 mod fork;
 mod guard;

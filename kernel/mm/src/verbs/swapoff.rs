@@ -58,7 +58,7 @@ impl<M: Machine> AddressSpace<M> {
                     if budget.is_spent() {
                         return Ok(Some(at));
                     }
-                    if let Err(why) = inner.bring_back(at) {
+                    if let Err(why) = inner.bring_back(at, false) {
                         missing = Some((at, why));
                         return Err(Error::Again);
                     }

@@ -91,7 +91,8 @@ impl<'b, F: PteFormat> Player<'b, F> {
             0..20 => self.write(&life),
             20..36 => self.read(&life),
             36..38 => self.page_out(&life),
-            38..40 => self.bench.world.mm.reclaim(32),
+            38..39 => self.bench.world.mm.reclaim(32),
+            39..40 => self.compact(),
             40..48 => self.write_kept(&life),
             48..56 => self.read_kept(&life),
             56..60 => self.fork(&life),
@@ -199,6 +200,11 @@ impl<'b, F: PteFormat> Player<'b, F> {
         0
     }
 
+    /// Empties pageblocks.
+    fn compact(&self) -> u64 {
+        self.bench.world.mm.compact_all();
+        0
+    }
     fn page_out(&mut self, life: &Life<F>) -> u64 {
         let (area, (first, pages)) = (self.private(), self.run());
         may_fail(

@@ -230,6 +230,7 @@ impl<F: PteFormat> Bench<F> {
                 }
             }
             Step::Reclaim(pages) => self.reclaim(pages),
+            Step::Compact => self.world.mm.compact_all(),
             Step::Sizes(orders) => play::set_sizes(&self.world, orders),
             Step::Turn(switch, number) => {
                 if !self.fixed.contains(&switch) {

@@ -147,6 +147,8 @@ pub enum Step {
     Split(u8, u64, u64),
     /// Cold private pages are stored, so many if there are.
     Reclaim(u64),
+    /// Memory is compacted.
+    Compact,
     /// The sizes that folios may have, one bit for each order.
     Sizes(u32),
     /// A switch to one of its words, by number.
@@ -301,6 +303,7 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Split(p, a, n)),
         1 => (p.clone(), at.clone()).prop_map(|(p, a)| Step::SoftOffline(p, a)),
         2 => (1..64u64).prop_map(Step::Reclaim),
+        1 => Just(Step::Compact),
         2 => p.clone().prop_map(Step::ClearDirty),
         1 => (p.clone(), at.clone(), len.clone(), any::<bool>()).prop_map(|(p, a, n, f)| Step::Lock(p, a, n, f)),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Unlock(p, a, n)),

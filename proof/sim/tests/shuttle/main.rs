@@ -13,6 +13,7 @@ mod explore;
 mod faults;
 mod forks;
 mod frames;
+mod migrate;
 mod places;
 mod reshape;
 mod scene;
@@ -74,6 +75,12 @@ models! {
         single_pages_go_beside_their_use, StoreUnlooked;
         swap_off_beside_fork, CopyNameless;
         an_object_beside_page_out, ShelveMapped;
+    [migrate]
+        a_write_beside_a_move, MoveUnlooked;
+        a_pin_beside_a_move, MoveInUse;
+        a_fork_beside_a_move, CopyNameless;
+        an_unmap_beside_a_move, NoFlush;
+        page_out_beside_two_moves, MoveInUse;
     [frames]
         lists_are_drained, DrainOthers;
         a_tag_is_used_again, KeepTagged;

@@ -156,9 +156,10 @@ impl FrameMeta {
     pub(crate) fn former_index(&self) -> Vpn {
         views::index_of(self.place.load(Ordering::Relaxed))
     }
-    /// Whether a private folio has slots, of a frame that may have another use by now.
-    pub(crate) fn former_slots(&self) -> bool {
-        views::slots_of(self.place.load(Ordering::Relaxed)).is_some()
+    /// The place of a private folio's slots in the frame table, if it has any, of a frame that may
+    /// have another use by now.
+    pub(crate) fn former_slots(&self) -> Option<u32> {
+        views::slots_of(self.place.load(Ordering::Relaxed))
     }
     /// The order of a block of this kind; `None`: it is another.
     #[inline]

@@ -1,0 +1,190 @@
+//! Compaction: pageblocks are emptied by moving what is in them, whoever maps it.
+
+mod common;
+
+use arch_sim::{Options, Process, World};
+use common::*;
+use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::arch::PteFormat;
+use mm::fault::Access;
+use mm::frame::meta::ORDERS;
+use mm::frame::pageblock::PAGEBLOCK;
+use mm::switch::{ForkBy, Switch};
+
+/// Frames of the machine: 16 pageblocks.
+const FRAMES: usize = 8192;
+/// Pages that are written at first.
+const PAGES: u64 = 7000;
+
+fn small<F: PteFormat>() -> World<F> {
+    World::<F>::new(Options {
+        frames: FRAMES,
+        ..Options::default()
+    })
+}
+
+fn event<F: PteFormat>(w: &World<F>, name: &str) -> u64 {
+    w.mm.event(name).expect("a counter")
+}
+
+/// Free pageblocks.
+fn pageblocks<F: PteFormat>(w: &World<F>) -> u64 {
+    w.mm.drain_pcp();
+    let zones = w.mm.allocator().zones().iter();
+    let lists = zones.flat_map(|zone| zone.look(|buddy| buddy.blocks()));
+    let blocks = |list: [u64; ORDERS]| -> u64 {
+        let least = PAGEBLOCK.0 as usize;
+        (least..)
+            .zip(&list[least..])
+            .map(|(order, n)| n << order >> least)
+            .sum()
+    };
+    lists.map(blocks).sum()
+}
+
+/// Free pageblocks once all are emptied that can be.
+fn compacted<F: PteFormat>(w: &World<F>) -> u64 {
+    w.mm.drain_pcp();
+    w.mm.compact_all();
+    pageblocks(w)
+}
+
+/// A process that has single pages all over memory, one of `step`.
+fn scattered<F: PteFormat>(w: &World<F>, step: u64) -> Process<F> {
+    sizes(w, &[]);
+    let p = w.process();
+    map(&p, AT, PAGES, RW);
+    (0..PAGES).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
+    let gone = (0..PAGES).filter(|n| n % step != 0);
+    gone.for_each(|n| p.unmap(page(n), PAGE_SIZE).unwrap());
+    p
+}
+
+fn reads<F: PteFormat>(w: &World<F>, p: &Process<F>, step: u64) {
+    for n in (0..PAGES).step_by(step as usize) {
+        assert_eq!(w.load(1, p, page(n)), Ok(n as u8), "page {n}");
+    }
+}
+
+/// All frames that are free are free in whole pageblocks but for two.
+fn what_is_free_is_side_by_side<F: PteFormat>() {
+    for step in [2, 7] {
+        let w = small::<F>();
+        let p = scattered(&w, step);
+        let most = w.mm.free_frames() >> PAGEBLOCK.0;
+        assert!(pageblocks(&w) <= most / 2, "memory is in pieces");
+        assert!(compacted(&w) >= most - 2, "{} of {most}", pageblocks(&w));
+        w.check(&[&p], &[]);
+        assert_eq!(event(&w, "pgmigrate_fail"), 0);
+        // Nobody lost anything, and nobody has to fault.
+        let faults = event(&w, "pgfault");
+        reads(&w, &p, step);
+        for n in (0..PAGES).step_by(step as usize) {
+            w.store(1, &p, page(n), n as u8).unwrap();
+        }
+        assert_eq!(event(&w, "pgfault"), faults);
+        assert_eq!(p.usage().rss.swapped, 0);
+        w.check(&[&p], &[]);
+    }
+}
+
+/// What a child has, too, stays that of both, by whatever fork shares it.
+fn what_is_shared_stays_shared<F: PteFormat>() {
+    for by in [ForkBy::Pte, ForkBy::Batch, ForkBy::Share] {
+        let w = small::<F>();
+        w.mm.switches().set(Switch::Fork, by as u32);
+        let p = scattered(&w, 7);
+        let child = w.adopt(p.fork().unwrap());
+        // A part is the child's alone.
+        p.unmap(page(0), 2000 * PAGE_SIZE).unwrap();
+        let (both, anon) = ([&*p, &*child], w.mm.counts().anon);
+        let most = w.mm.free_frames() >> PAGEBLOCK.0;
+        assert!(compacted(&w) >= most - 2, "{} of {most}", pageblocks(&w));
+        w.check(&both, &[]);
+        assert_eq!(w.mm.counts().anon, anon);
+        assert_eq!(event(&w, "pgmigrate_fail"), 0);
+        assert_eq!(w.mm.slots().used(), 0);
+        reads(&w, &child, 7);
+        (2002..PAGES)
+            .step_by(7)
+            .for_each(|n| w.store(0, &p, page(n), 99).unwrap());
+        reads(&w, &child, 7);
+        w.check(&both, &[]);
+    }
+}
+
+/// Large folios stay so, and folded where the format folds; those of which a part is gone, too.
+fn folios_stay_whole<F: PteFormat>() {
+    let w = small::<F>();
+    sizes(&w, &[2, 4]);
+    let p = w.process();
+    map(&p, AT, PAGES, RW);
+    (0..PAGES).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
+    for first in (0..PAGES - 64).step_by(64) {
+        p.unmap(page(first + 16), 44 * PAGE_SIZE).unwrap();
+    }
+    let smaps = || p.smaps(AT).unwrap().folios;
+    let (folios, most) = (smaps(), w.mm.free_frames() >> PAGEBLOCK.0);
+    assert!(pageblocks(&w) <= most / 2, "memory is in pieces");
+    assert!(compacted(&w) >= most - 3, "{} of {most}", pageblocks(&w));
+    w.check(&[&p], &[]);
+    assert_eq!(smaps(), folios);
+    for n in (0..PAGES - 64).step_by(64) {
+        assert_eq!(w.load(1, &p, page(n + 5)), Ok((n + 5) as u8));
+        w.store(1, &p, page(n + 60), 1).unwrap();
+    }
+    w.check(&[&p], &[]);
+}
+
+/// A page with a long-term pin stays where it is, and its pageblock with it; all others move.
+fn what_is_pinned_stays<F: PteFormat>() {
+    let w = small::<F>();
+    let p = scattered(&w, 7);
+    let frame = |n| p.page_info(page(n)).pfn;
+    let (pin, before) = (
+        p.pin_long_term(page(700), Access::Write).unwrap(),
+        frame(700),
+    );
+    let most = w.mm.free_frames() >> PAGEBLOCK.0;
+    assert!(compacted(&w) >= most - 3, "{} of {most}", pageblocks(&w));
+    assert_eq!(frame(700), before);
+    reads(&w, &p, 7);
+    w.check(&[&p], &[]);
+    drop(pin);
+    assert!(compacted(&w) >= most - 2, "{} of {most}", pageblocks(&w));
+    reads(&w, &p, 7);
+    w.check(&[&p], &[]);
+}
+
+/// Pages that were moved with their tables are found, and so are those that another process has
+/// parked, and those of a machine without swap.
+fn what_is_elsewhere_is_found<F: PteFormat>() {
+    let w = small::<F>();
+    let p = scattered(&w, 7);
+    let to = VirtAddr(AT.0 * 2);
+    p.remap(
+        AT,
+        PAGES * PAGE_SIZE,
+        PAGES * PAGE_SIZE,
+        FIXED,
+        to,
+        &mut Default::default(),
+    )
+    .unwrap();
+    assert_eq!(w.mm.swap_off(|| false), Ok(()));
+    let most = w.mm.free_frames() >> PAGEBLOCK.0;
+    assert!(compacted(&w) >= most - 2, "{} of {most}", pageblocks(&w));
+    assert_eq!((event(&w, "pgmigrate_fail"), w.mm.slots().used()), (0, 0));
+    for n in (0..PAGES).step_by(7) {
+        assert_eq!(w.load(1, &p, to + n * PAGE_SIZE), Ok(n as u8));
+    }
+    w.check(&[&p], &[]);
+}
+
+on_both_formats! {
+    folios_stay_whole
+    what_is_elsewhere_is_found
+    what_is_free_is_side_by_side
+    what_is_pinned_stays
+    what_is_shared_stays_shared
+}

@@ -292,7 +292,7 @@ fn unresolved(task: &Arc<Task>, addr: VirtAddr, access: Access, mut why: Resolut
                 attempt += 1;
             }
             Resolution::Short(order) => {
-                kernel_lock::with(|| pressure::make_room_for(task, order));
+                pressure::make_room_for(task, order);
                 patient = false;
             }
             Resolution::Claimed | Resolution::Stored(_) => match wait_for(task, why, patient) {

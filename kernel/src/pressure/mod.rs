@@ -67,13 +67,18 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     stall::waiting(|| task::MEMORY_IS_BACK.wait_killable(is_back)).is_ok()
 }
 
-/// Has memory reclaimed for a folio, which smaller ones can replace: nobody is killed for it. May
-/// sleep, as [`make_room`].
+/// Has memory reclaimed or compacted for a folio, which smaller ones can replace: nobody is killed
+/// for it. May sleep, so no lock may be held.
 #[cold]
 pub fn make_room_for(task: &Arc<Task>, order: Order) {
-    if worker::has_hope() && !task.sched.work().contains(Work::HEAP_FAILS) {
-        stall::waiting(|| worker::reclaim_for(order));
+    let is_tight = mm().is_worth_waiting(order);
+    if task.sched.work().contains(Work::HEAP_FAILS) || is_tight && !worker::has_hope() {
+        return;
     }
+    stall::waiting(|| match is_tight {
+        true => kernel_lock::with(|| worker::reclaim_for(order)),
+        false => drop(worker::compact_for(order)),
+    });
 }
 
 /// Whether an action, before which there were so many stalls ([`mm::Mm::stalls`]), has failed for
@@ -114,6 +119,9 @@ pub fn refill(task: &Arc<Task>) {
     task.sched.clear_work(Work::MAKE_ROOM);
     if mm().allocator().is_tight() {
         worker::wake();
+    }
+    if mm().wants_compaction() {
+        worker::wake_to_compact();
     }
     if task.is_kernels() {
         // The thread of reclaim would wait for itself.

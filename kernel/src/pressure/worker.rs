@@ -24,6 +24,8 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use mm::addr::{Order, PAGE_SIZE};
+use mm::arch::Machine;
+use mm::thp::PMD_ORDER;
 
 /// Requests so far.
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -54,6 +56,8 @@ const MOST: u64 = 32;
 const FRUITLESS: u64 = 3;
 /// Free memory is below its low marks: a round for nobody is to begin.
 static IS_TIGHT: AtomicBool = AtomicBool::new(false);
+/// Memory is in pieces: it is to be compacted.
+static IN_PIECES: AtomicBool = AtomicBool::new(false);
 /// The last such round found no cold page. There is none until a round stores something.
 static ALL_HOT: AtomicBool = AtomicBool::new(false);
 /// vm.swappiness: 0, no round for nobody. A page of a file costs as much to store as a private one,
@@ -98,6 +102,13 @@ pub fn wake() {
     }
 }
 
+/// Has memory compacted, for who does not wait for that.
+pub fn wake_to_compact() {
+    if !IN_PIECES.swap(true, Release) {
+        REQUESTS.wake_all();
+    }
+}
+
 /// Has memory reclaimed that is not used, or not lately, for a thread whose `attempt` to get some
 /// it was (from 0). Sleeps: no lock may be held but the kernel lock. Returns whether there is
 /// progress, so that it may try again; `None`: the thread is to end.
@@ -135,7 +146,7 @@ fn run() -> ! {
     loop {
         let next = || {
             let asked = ASKED.load(Acquire);
-            let is_tight = IS_TIGHT.load(Acquire);
+            let is_tight = IS_TIGHT.load(Acquire) || IN_PIECES.load(Acquire);
             (is_tight || asked != SERVED.load(Relaxed)).then_some(asked)
         };
         // No signal reaches the thread.
@@ -143,7 +154,11 @@ fn run() -> ! {
             continue;
         };
         IS_RUNNING.store(true, Relaxed);
+        if IN_PIECES.swap(false, Acquire) {
+            compact_for(PMD_ORDER);
+        }
         match asked == SERVED.load(Relaxed) {
+            true if !IS_TIGHT.load(Acquire) => {}
             true => {
                 let (stored, _) = store(0, |want| mm().reclaim_cold(want));
                 ALL_HOT.store(stored == 0, Relaxed);
@@ -160,6 +175,27 @@ fn run() -> ! {
     }
 }
 
+/// Has a block of this order freed by moving pages, unless that would be in vain, after each CPU
+/// has given back what is in its lists; returns whether there is one. No lock may be held but the
+/// kernel lock.
+pub fn compact_for(order: Order) -> bool {
+    drain_all();
+    let mut found = false;
+    mm().machine()
+        .unlocked(&mut || found = mm().compact_for(order));
+    found
+}
+/// Has all pageblocks emptied that can be; as [`compact_for`].
+pub fn compact_all() {
+    drain_all();
+    mm().machine().unlocked(&mut || mm().compact_all());
+}
+/// Each CPU drains its own lists, and has done so when it has answered. One asks at a time.
+fn drain_all() {
+    mm().drain_pcp();
+    kernel_lock::with(requests::barrier);
+}
+
 fn round() {
     let needed = needed();
     kstack::shrink();
@@ -171,9 +207,7 @@ fn round() {
     if stored != 0 {
         ALL_HOT.store(false, Relaxed);
     }
-    mm().drain_pcp();
-    // Each CPU drains its own, and has done so when it has answered. One asks at a time.
-    kernel_lock::with(requests::barrier);
+    drain_all();
     let left = mm().allocator().free_for_users();
     match gained.max(left) < needed {
         true => IN_VAIN.fetch_add(1, Relaxed),

@@ -5,6 +5,7 @@
 
 use crate::base::machine::{AddressSpace, Vma, mm};
 use crate::base::ranks;
+use crate::pressure::worker;
 use crate::process::task::{self, Pid};
 use crate::sched;
 use crate::sched::timers;
@@ -123,7 +124,14 @@ fn step(space: &AddressSpace, at: VirtAddr) -> Step {
         return Step::Passed { next };
     };
     let range = block(at, PMD_ORDER);
-    match space.collapse(range.start, model().limits()) {
+    let collapse = || space.collapse(range.start, model().limits());
+    let collapsed = match collapse() {
+        Collapse::NoMem if model().get(Knob::Defrag) != 0 && worker::compact_for(PMD_ORDER) => {
+            collapse()
+        }
+        collapsed => collapsed,
+    };
+    match collapsed {
         Collapse::Done => model().count_collapsed(),
         Collapse::NoMem => return Step::NoMem,
         _ => {}

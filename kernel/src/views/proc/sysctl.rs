@@ -71,6 +71,13 @@ fn virtual_memory(tree: &Tree) {
         },
     );
     constant(tree, "sys/vm/unprivileged_userfaultfd", 0);
+    // What is locked moves, too, and is mapped again at once.
+    constant(tree, "sys/vm/compact_unevictable_allowed", 1);
+    tree.store("sys/vm/compact_memory", |text| {
+        parse(text, &(1..=1))?;
+        worker::compact_all();
+        Ok(())
+    });
     tree.knob(
         "sys/vm/drop_caches",
         |out| out.is(0),

@@ -4,7 +4,7 @@ use tools::host::errors::UsageError;
 use tools::host::words;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 37] = [
+pub const OPS: [&str; 38] = [
     "fault",
     "remap",
     "munmap",
@@ -18,6 +18,7 @@ pub const OPS: [&str; 37] = [
     "protect",
     "unprotect",
     "collapse",
+    "compact",
     "exit",
     "exit-bare",
     "fork-exec",
@@ -48,7 +49,7 @@ pub const OPS: [&str; 37] = [
 pub const BASELINE: &[&str] = OPS.split_at(10).0;
 
 /// The operations that need a swap area.
-pub const SWAPS: &[&str] = OPS.split_at(32).1;
+pub const SWAPS: &[&str] = OPS.split_at(33).1;
 
 /// Programs that are run, too, when an operation is asked for, which they may be themselves: the
 /// operation, the program, the memory that it needs, and whether it takes `--size`.

@@ -112,39 +112,21 @@ const OTHER_VERSION: &str =
     "An older version of Linux's series, or another base of it, has no counterpart here.";
 
 fn order_0() -> Table {
-    let row = |kernel, mean, deviation, here| {
-        Row::new(kernel, [Line::new("Apple M2", [mean, deviation])], here)
-    };
+    let row =
+        |kernel, there: [&str; 2], here| Row::new(kernel, [Line::new("Apple M2", there)], here);
+    let base = Here::Unmeasured("It is what the others are measured by.");
     let v3 = Cell::Judged(change(BEFORE, AFTER, "fork", 4), vec![16.7]);
+    let v3 = Here::Cells(vec![v3, Cell::Blank]);
+    let v1 = || Here::Unmeasured(OTHER_VERSION);
     Table {
         title: "fork of order-0 folios, relative to before",
         first: "kernel",
         columns: vec!["mean_rel", "std_rel"],
         rows: vec![
-            row(
-                "mm-unstable (base)",
-                "0.0%",
-                "1.1%",
-                Here::Unmeasured("It is what the others are measured by."),
-            ),
-            row(
-                "mm-unstable + v3",
-                "16.7%",
-                "0.8%",
-                Here::Cells(vec![v3, Cell::Blank]),
-            ),
-            row(
-                "mm-unstable + v1",
-                "-2.5%",
-                "1.7%",
-                Here::Unmeasured(OTHER_VERSION),
-            ),
-            row(
-                "v6.8-rc1 + v1",
-                "-6.6%",
-                "1.1%",
-                Here::Unmeasured(OTHER_VERSION),
-            ),
+            row("mm-unstable (base)", ["0.0%", "1.1%"], base),
+            row("mm-unstable + v3", ["16.7%", "0.8%"], v3),
+            row("mm-unstable + v1", ["-2.5%", "1.7%"], v1()),
+            row("v6.8-rc1 + v1", ["-6.6%", "1.1%"], v1()),
         ],
         reasons: &[],
     }

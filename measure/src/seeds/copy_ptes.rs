@@ -16,33 +16,25 @@ pub(super) const THREAD: Thread = Thread {
 const REFS: &str = "account=per-page fork=batch rmap=per-pte";
 
 fn table() -> Table {
-    let row = |name, there, here| Row::new(name, [Line::new("there", [there])], here);
-    let measured = |before, after, kb, thread: &[f64]| {
-        Here::Cells(vec![Cell::Judged(
-            change(before, after, "fork", kb),
-            thread.into(),
-        )])
+    let row = |name, there, on: [&'static str; 2], kb, thread: &[f64]| {
+        let cell = Cell::Judged(change(on[0], on[1], "fork", kb), thread.into());
+        Row::new(name, [Line::new("there", [there])], Here::Cells(vec![cell]))
     };
+    let last = "order-9, rmap batched, too";
     Table {
         title: "fork (\"with all order-0 pages it gets 13--14% slower and with all PTE-mapped THP (order-9) ~29--30% faster\")",
         first: "",
         columns: vec!["change"],
         rows: vec![
-            row(
-                "order-0",
-                "13 to 14%",
-                measured(BEFORE, REFS, 4, &[13.0, 14.0]),
-            ),
+            row("order-0", "13 to 14%", [BEFORE, REFS], 4, &[13.0, 14.0]),
             row(
                 "order-9",
                 "-29 to -30%",
-                measured(BEFORE, REFS, 2048, &[-29.0, -30.0]),
+                [BEFORE, REFS],
+                2048,
+                &[-29.0, -30.0],
             ),
-            row(
-                "order-9, rmap batched, too",
-                "another -1%",
-                measured(REFS, AFTER, 2048, &[-1.0]),
-            ),
+            row(last, "another -1%", [REFS, AFTER], 2048, &[-1.0]),
         ],
         reasons: &[],
     }

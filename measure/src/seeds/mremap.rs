@@ -1,7 +1,7 @@
 //! 003: what it is worth to move page-table entries of higher levels whole.
 use super::Thread;
 use super::table::{Cell, Here, Line, Point, Reason, Row, Table, Value};
-use tools::host::arch::Arch::{self, Aarch64, X86_64};
+use tools::host::arch::Arch::{Aarch64, X86_64};
 
 pub(super) const THREAD: Thread = Thread {
     number: "003",
@@ -38,49 +38,53 @@ fn row(name: &str, there: [&str; 3], here: Here) -> Row {
 }
 
 fn speedups() -> Table {
-    let on =
-        |arch: Arch, slow, fast, thread: &[f64]| Here::On(arch, cells(slow, fast, GIB, thread));
+    let observed = [
+        (
+            "HAVE_MOVE_PMD on x86",
+            "N/A",
+            X86_64,
+            ["pte", "pmd"],
+            &[][..],
+        ),
+        (
+            "HAVE_MOVE_PUD on x86",
+            "~13x",
+            X86_64,
+            ["pmd", "pud"],
+            &[13.0],
+        ),
+        (
+            "HAVE_MOVE_PMD on arm64",
+            "~8x",
+            Aarch64,
+            ["pte", "pmd"],
+            &[8.0],
+        ),
+        (
+            "HAVE_MOVE_PUD on arm64",
+            "~19x",
+            Aarch64,
+            ["pmd", "pud"],
+            &[19.0],
+        ),
+        ("both on arm64", "~150x", Aarch64, ["pte", "pud"], &[150.0]),
+    ];
+    let ratio = |(name, there, arch, [slow, fast], thread): (_, _, _, [_; 2], _)| {
+        let here = Here::On(arch, cells(slow, fast, GIB, thread));
+        row(name, ["", "", there], here)
+    };
+    let times = cells("pte", "pud", GIB, &[9000.0 / 60.0, 9000.0 / 90.0]);
+    let times = Here::On(Aarch64, times);
+    let larger = Here::Cells(cells("pud", "pgd", PGD, &[]));
+    let last = [
+        row("1 GB on arm64", ["~9ms", "~60us, 90us", ""], times),
+        row("PGD entries, 512 GiB", ["", "", "not possible"], larger),
+    ];
     Table {
         title: "\"Observed Performance Improvements for remapping a PUD-aligned 1GB-sized region\"",
         first: "",
         columns: vec!["without", "with", "speed up"],
-        rows: vec![
-            row(
-                "HAVE_MOVE_PMD on x86",
-                ["", "", "N/A"],
-                on(X86_64, "pte", "pmd", &[]),
-            ),
-            row(
-                "HAVE_MOVE_PUD on x86",
-                ["", "", "~13x"],
-                on(X86_64, "pmd", "pud", &[13.0]),
-            ),
-            row(
-                "HAVE_MOVE_PMD on arm64",
-                ["", "", "~8x"],
-                on(Aarch64, "pte", "pmd", &[8.0]),
-            ),
-            row(
-                "HAVE_MOVE_PUD on arm64",
-                ["", "", "~19x"],
-                on(Aarch64, "pmd", "pud", &[19.0]),
-            ),
-            row(
-                "both on arm64",
-                ["", "", "~150x"],
-                on(Aarch64, "pte", "pud", &[150.0]),
-            ),
-            row(
-                "1 GB on arm64",
-                ["~9ms", "~60us, 90us", ""],
-                on(Aarch64, "pte", "pud", &[9000.0 / 60.0, 9000.0 / 90.0]),
-            ),
-            row(
-                "PGD entries, 512 GiB",
-                ["", "", "not possible"],
-                Here::Cells(cells("pud", "pgd", PGD, &[])),
-            ),
-        ],
+        rows: observed.into_iter().map(ratio).chain(last).collect(),
         reasons: REASONS,
     }
 }

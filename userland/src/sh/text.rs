@@ -150,7 +150,7 @@ pub fn tail(_: &mut Shell, args: &[String]) -> i32 {
     status
 }
 
-/// `grep [-c] [-i] [-n] [-v] PATTERN [FILE ...]`: 0 when a line matches, 1 when none, 2 when
+/// `grep [-c] [-i] [-n] [-o] [-v] PATTERN [FILE ...]`: 0 when a line matches, 1 when none, 2 when
 /// something is wrong. Patterns are extended regular expressions, as those of `grep -E`.
 pub fn grep(_: &mut Shell, args: &[String]) -> i32 {
     let (flags, words): (Vec<&String>, Vec<&String>) =
@@ -161,7 +161,7 @@ pub fn grep(_: &mut Shell, args: &[String]) -> i32 {
         complain(&format!("grep: {text}"));
         2
     };
-    if let Some(c) = letters.chars().find(|c| !"cinv".contains(*c)) {
+    if let Some(c) = letters.chars().find(|c| !"cinov".contains(*c)) {
         return wrong(format!("there is no -{c}"));
     }
     let Some((pattern, paths)) = words.split_first() else {
@@ -194,8 +194,16 @@ pub fn grep(_: &mut Shell, args: &[String]) -> i32 {
         } else {
             String::new()
         };
-        let end = if text.ends_with('\n') { "" } else { "\n" };
-        write(format!("{place}{number}{text}{end}").as_bytes())?;
+        if !flag('o') {
+            let end = if text.ends_with('\n') { "" } else { "\n" };
+            write(format!("{place}{number}{text}{end}").as_bytes())?;
+            return Ok(true);
+        }
+        for part in pattern.find_iter(text.trim_end_matches('\n')) {
+            if !part.is_empty() {
+                write(format!("{place}{number}{}\n", part.as_str()).as_bytes())?;
+            }
+        }
         Ok(true)
     });
     if flag('c') {

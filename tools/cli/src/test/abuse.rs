@@ -173,6 +173,10 @@ const CASES: &[Case] = &[
         smp: Some("selftests zram_* settings_have*"),
         ..small("zram", "selftests zram_* settings_have*")
     },
+    Case {
+        smp: Some("abuse pieces 9 10 95"),
+        ..abuse("pieces", "abuse pieces")
+    },
     abuse("observers", "abuse observers"),
     abuse("transfers", "abuse transfers"),
     // Memory for 33,000 processes of some 110 kB.

@@ -13,6 +13,7 @@ mod memory;
 mod mounts;
 mod observers;
 mod pairs;
+mod pieces;
 mod signals;
 mod transfers;
 mod vm86;
@@ -129,6 +130,12 @@ const WAYS: &[Way] = &[
     Way {
         name: "too_large",
         act: larger::than_the_store,
+        may_be_killed: false,
+        keeps: SLACK,
+    },
+    Way {
+        name: "pieces",
+        act: pieces::of_memory,
         may_be_killed: false,
         keeps: SLACK,
     },

@@ -2,6 +2,7 @@
 use crate::meter::{Meter, Sample};
 use crate::ops::populated;
 use crate::region::{HUGE, Region};
+use userland::counters::{Missing, figure};
 use userland::measuring::wrong;
 use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::{Errno, Result, call};
@@ -73,6 +74,20 @@ pub fn no_collapse() -> Option<String> {
     });
     let refused = |error| format!("madvise(MADV_COLLAPSE) says {error}");
     tried.err().map(refused)
+}
+
+/// All memory compacted, of which 64 kB in a row of four are left; for each page that is moved.
+pub fn compact(meter: &mut Meter) -> Result<Sample> {
+    const ROW: usize = 64 << 10;
+    let region = populated(meter, meter.pages)?;
+    let mut rows = (region.at..region.end()).step_by(4 * ROW);
+    rows.try_for_each(|at| mem::madvise(at + ROW, 3 * ROW, libc::MADV_DONTNEED))?;
+    let moved = || figure("/proc/vmstat", "pgmigrate_success").map_err(Missing::say);
+    let (before, all) = (moved()?, "/proc/sys/vm/compact_memory");
+    let sample = meter.timed(meter.pages, || Ok(std::fs::write(all, "1")?))?;
+    let pages = moved()? - before;
+    let some = (pages != 0).then_some(Sample { pages, ..sample });
+    some.ok_or_else(|| wrong("no pages were moved"))
 }
 
 /// Memory of this process that is mapped by PMDs, in kB.

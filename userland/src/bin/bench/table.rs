@@ -58,7 +58,7 @@ impl Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 37] = [
+pub const OPS: [Op; 38] = [
     op(
         "fault",
         "the first write to each page",
@@ -126,6 +126,13 @@ pub const OPS: [Op; 37] = [
     )
     .at(&BELOW_HUGE)
     .unless(reshape::no_collapse),
+    op(
+        "compact",
+        "all memory compacted, of which a part is free in 192 kB each, for each page moved",
+        Once(reshape::compact),
+    )
+    .at(&[4, 64])
+    .on_request(),
     op(
         "exit",
         "the end of a child with memory of its own until it is reaped, beyond exit-bare",

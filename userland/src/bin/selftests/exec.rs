@@ -30,6 +30,7 @@ fn exec_usual_programs() -> Outcome {
         (&["/bin/cat", "f"][..], "one\ntwo\nthree\n"),
         (&["/bin/echo", "a", "b"], "a b\n"),
         (&["/bin/grep", "-c", "t", "f"], "2\n"),
+        (&["/bin/grep", "-o", "t[a-z]", "f"], "tw\nth\n"),
         (&["/bin/ls"], "f\n"),
         (
             &[

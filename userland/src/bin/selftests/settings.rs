@@ -42,6 +42,7 @@ const SETTINGS: &[(&str, Shown)] = &[
     ("vm/swappiness", Elsewhere),
     // Nothing is cached, so all of it has gone.
     ("vm/drop_caches", NotAtAll),
+    ("vm/compact_memory", By("thp_memory_is_compacted")),
     ("vm/enable_soft_offline", By("hwpoison_refuses")),
     ("vm/max_map_count", By("promises_of_areas")),
     ("vm/min_free_kbytes", By("promises_of_free_memory")),

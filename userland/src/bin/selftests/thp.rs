@@ -8,9 +8,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use userland::controls::Controls;
 use userland::counters::on_quire;
-use userland::harness::{Outcome, Stop};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::Errno;
-use userland::sys::mem::{PAGE, anon, madvise};
+use userland::sys::mem::{PAGE, anon, load, madvise, store};
+use userland::sys::proc::Status;
 use userland::{check, check_eq, check_err, counters};
 
 userland::tests![
@@ -24,6 +25,7 @@ userland::tests![
     thp_switches,
     thp_eligible,
     thp_smaps_folios,
+    thp_memory_is_compacted,
 ];
 
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
@@ -300,5 +302,43 @@ fn thp_smaps_folios() -> Outcome {
         check!(numbers.len() == 3, "{line}");
     }
     check!(after[10].starts_with("THPeligible:"), "{}", after[10]);
+    Ok(())
+}
+
+/// Pages that are moved for large blocks are found by all who have them.
+fn thp_memory_is_compacted() -> Outcome {
+    const FILE: &str = "/proc/sys/vm/compact_memory";
+    // A row of 64 kB in four stays.
+    const ROW: usize = 64 << 10;
+    const LEN: usize = 16 << 20;
+    only_here()?;
+    let write = |text: &str| fs::write(FILE, text);
+    check_eq!(fs::metadata(FILE)?.permissions().mode() & 0o777, 0o200);
+    for refused in ["0", "2", "all"] {
+        check!(write(refused).is_err(), "{refused} is no way to compact");
+    }
+    let at = anon(LEN / PAGE)?;
+    madvise(at, LEN, libc::MADV_NOHUGEPAGE)?;
+    (at..at + LEN)
+        .step_by(PAGE)
+        .for_each(|page| store(page, page as u64));
+    for row in (at..at + LEN).step_by(4 * ROW) {
+        madvise(row + ROW, 3 * ROW, libc::MADV_DONTNEED)?;
+    }
+    let rows = || (at..at + LEN).step_by(4 * ROW);
+    let kept = || rows().flat_map(|row| (row..row + ROW).step_by(PAGE));
+    let moved = || counters::figure("/proc/vmstat", "pgmigrate_success").unwrap_or(0);
+    let before = moved();
+    let child = in_child(|| {
+        write("1")?;
+        let own = kept().all(|page| load(page) == page as u64);
+        kept().for_each(|page| store(page, 1));
+        write("1")?;
+        Ok(i32::from(!own || !kept().all(|page| load(page) == 1)))
+    })?;
+    check_eq!(child, Status::Exited(0));
+    write("1")?;
+    check!(kept().all(|page| load(page) == page as u64));
+    check!(moved() > before, "nothing was moved");
     Ok(())
 }

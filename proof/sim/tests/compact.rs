@@ -4,12 +4,14 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
+use mm::Advice;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
-use mm::fault::Access;
+use mm::fault::{Access, Resolution};
 use mm::frame::meta::ORDERS;
 use mm::frame::pageblock::PAGEBLOCK;
 use mm::switch::{ForkBy, Switch};
+use mm::thp::controls::Defrag;
 
 /// Frames of the machine: 16 pageblocks.
 const FRAMES: usize = 8192;
@@ -56,7 +58,7 @@ fn scattered<F: PteFormat>(w: &World<F>, step: u64) -> Process<F> {
     map(&p, AT, PAGES, RW);
     (0..PAGES).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
     let gone = (0..PAGES).filter(|n| n % step != 0);
-    gone.for_each(|n| p.unmap(page(n), PAGE_SIZE).unwrap());
+    gone.for_each(|n| p.dont_need(page(n), PAGE_SIZE).unwrap());
     p
 }
 
@@ -181,8 +183,101 @@ fn what_is_elsewhere_is_found<F: PteFormat>() {
     w.check(&[&p], &[]);
 }
 
+/// A table that many share is not copied for each of them: what it maps stays.
+fn tables_of_many_stay_shared<F: PteFormat>() {
+    let w = small::<F>();
+    w.mm.switches().set(Switch::Fork, ForkBy::Share as u32);
+    let p = scattered(&w, 2);
+    let children: Vec<_> = (0..3).map(|_| w.adopt(p.fork().unwrap())).collect();
+    let tables = w.mm.counts().page_tables;
+    compacted(&w);
+    assert_eq!(w.mm.counts().page_tables, tables);
+    // The area ends in the last table, which is not shared.
+    assert!(event(&w, "pgmigrate_success") <= PAGES % 512);
+    let all: Vec<_> = [&p].into_iter().chain(&children).map(|p| &**p).collect();
+    w.check(&all, &[]);
+}
+
+/// What a fault does that finds no folio of 2 MiB while memory is in pieces.
+fn a_fault_waits_as_defrag_says<F: PteFormat>() {
+    use Defrag::{Always, Defer, DeferMadvise, Madvise, Never};
+    // By setting and advice: whether it waits, and whether memory is compacted later.
+    let cases = [
+        (Always, false, true, false),
+        (Defer, true, false, true),
+        (DeferMadvise, true, true, false),
+        (DeferMadvise, false, false, true),
+        (Madvise, true, true, false),
+        (Madvise, false, false, false),
+        (Never, true, false, false),
+    ];
+    for (defrag, advised, waits, later) in cases {
+        let w = small::<F>();
+        let (p, q) = (scattered(&w, 2), w.process());
+        // What is free as a whole is used.
+        sizes(&w, &[9]);
+        let huge = PAGEBLOCK.pages();
+        map(&q, AT, 16 * huge, RW);
+        let free = pageblocks(&w);
+        (0..free).for_each(|n| w.store(0, &q, page(n * huge), 1).unwrap());
+        w.mm.thp()
+            .controls
+            .change(|settings| settings.defrag = defrag);
+        let at = page(free * huge);
+        if advised {
+            q.advise(at, huge * PAGE_SIZE, Advice::HugePage).unwrap();
+        }
+        let result = match waits {
+            true => Resolution::Short(PAGEBLOCK),
+            false => Resolution::Done,
+        };
+        assert_eq!(q.fault(at, Access::Write), result, "{defrag:?}, {advised}");
+        assert_eq!(w.mm.wants_compaction(), later, "{defrag:?}, {advised}");
+        if waits {
+            assert!(w.mm.compact_for(PAGEBLOCK));
+            assert_eq!(q.fault_anyhow(at, Access::Write), Resolution::Done);
+            let (area, huge) = if advised { (at, 1) } else { (AT, free + 1) };
+            assert_eq!(q.smaps(area).unwrap().folios[9].whole, huge);
+        }
+        w.check(&[&p, &q], &[]);
+    }
+}
+
+/// Compaction that was in vain is not tried again before more was freed.
+fn in_vain_is_not_tried_again<F: PteFormat>() {
+    let w = small::<F>();
+    let p = scattered(&w, 2);
+    let pages = (0..PAGES).step_by(2);
+    let pins: Vec<_> = pages
+        .step_by(32)
+        .map(|n| p.pin_long_term(page(n), Access::Write).unwrap())
+        .collect();
+    let huge: Vec<_> = (0..pageblocks(&w))
+        .map(|_| w.mm.alloc_kernel(PAGEBLOCK))
+        .collect();
+    w.mm.drain_pcp();
+    let stalls = || [event(&w, "compact_stall"), event(&w, "compact_fail")];
+    assert!(!w.mm.compact_for(PAGEBLOCK));
+    assert_eq!(stalls(), [1, 1]);
+    assert!(!w.mm.compact_for(PAGEBLOCK));
+    assert_eq!(stalls(), [1, 1], "it was not tried");
+    drop(pins);
+    let others = w.process();
+    map(&others, AT, 2048, RW);
+    (0..2048).for_each(|n| w.store(0, &others, page(n), 1).unwrap());
+    drop(others);
+    assert!(w.mm.compact_for(PAGEBLOCK));
+    for block in huge.into_iter().flatten() {
+        w.mm.free_kernel(block, PAGEBLOCK);
+    }
+    w.check(&[&p], &[]);
+}
+
 on_both_formats! {
+    a_fault_waits_as_defrag_says
     folios_stay_whole
+    in_vain_is_not_tried_again
+    tables_of_many_stay_shared
     what_is_elsewhere_is_found
     what_is_free_is_side_by_side
     what_is_pinned_stays

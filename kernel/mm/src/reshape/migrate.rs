@@ -24,6 +24,9 @@ use arrayvec::ArrayVec;
 /// How many folios are moved at once.
 const BATCH: usize = UNIT.pages() as usize;
 
+/// A table that more spaces share is not copied for each of them, which parks its entries there.
+const SHARERS: u64 = 2;
+
 /// Folios that are moved at once.
 pub(crate) type Folios = ArrayVec<Folio, BATCH>;
 
@@ -38,6 +41,8 @@ pub(crate) struct Folio {
     /// Some space has parked it, and might write to it before.
     parked: bool,
     writable: bool,
+    /// More than [`SHARERS`] spaces map it by one table.
+    stays: bool,
     moved: bool,
 }
 
@@ -59,6 +64,7 @@ impl<M: Machine> Mm<M> {
             owner: self.owner(head),
             parked: false,
             writable: false,
+            stays: false,
             moved: false,
         }
     }
@@ -147,7 +153,10 @@ impl<M: Machine> Locked<'_, M> {
     fn park_folios(&mut self, folios: &mut Folios, known: bool) -> bool {
         let (mut parts, mut is_lost) = (ArrayVec::<VirtRange, BATCH>::new(), false);
         let owner = self.id().owner.id();
-        for folio in folios.iter_mut().filter(|folio| !folio.moved) {
+        for folio in folios
+            .iter_mut()
+            .filter(|folio| !folio.moved && !folio.stays)
+        {
             let is_own = folio.owner == owner;
             let range = user_pages::<M>(folio.at, folio.order.bytes());
             let Some(range) = range.filter(|_| !known || is_own || folio.owner.is_none()) else {
@@ -155,12 +164,13 @@ impl<M: Machine> Locked<'_, M> {
             };
             let pages = self.mappings_in(range, folio.head, &mut |leaf| {
                 folio.writable |= leaf.attrs.contains(Attrs::WRITE);
+                folio.stays |= leaf.sharers > SHARERS;
             });
-            if pages != 0 {
+            if pages != 0 && !folio.stays {
                 folio.parked = true;
                 parts.push(range);
             }
-            is_lost |= is_own && !folio.parked;
+            is_lost |= is_own && !folio.parked && !folio.stays;
         }
         let mut parked = Parked::default();
         // Out of memory for a table: the rest stays, and is not moved.

@@ -10,8 +10,10 @@ use mm::arch::PteFormat;
 use mm::fault::{Access, Resolution};
 use mm::frame::meta::ORDERS;
 use mm::frame::pageblock::PAGEBLOCK;
+use mm::object::Object;
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::Defrag;
+use mm::vma::VmaFlags;
 
 /// Frames of the machine: 16 pageblocks.
 const FRAMES: usize = 8192;
@@ -273,10 +275,73 @@ fn in_vain_is_not_tried_again<F: PteFormat>() {
     w.check(&[&p], &[]);
 }
 
+/// Pages of objects move, too, whoever maps them, and those that a call reads and writes.
+fn pages_of_objects_move<F: PteFormat>() {
+    let w = small::<F>();
+    let (object, p) = (Object::new(&w.mm), w.process());
+    object.set_len(PAGES * PAGE_SIZE);
+    let shared = of_object(&object, 0, AT, PAGES, RW, VmaFlags::SHARED);
+    p.map(shared).unwrap();
+    (0..PAGES).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
+    let child = w.adopt(p.fork().unwrap());
+    let gone = (0..PAGES).filter(|n| n % 7 != 0);
+    gone.for_each(|n| object.punch(n * PAGE_SIZE, PAGE_SIZE));
+    let pin = p.pin_long_term(page(700), Access::Read).unwrap();
+    let (most, pinned) = (
+        w.mm.free_frames() >> PAGEBLOCK.0,
+        p.page_info(page(700)).pfn,
+    );
+    assert!(pageblocks(&w) <= most / 2, "memory is in pieces");
+    assert!(compacted(&w) >= most - 3, "{} of {most}", pageblocks(&w));
+    assert_eq!(p.page_info(page(700)).pfn, pinned);
+    w.check(&[&p, &child], &[&object]);
+    for n in (0..PAGES).step_by(7) {
+        let mut byte = [0];
+        object.read_at(n * PAGE_SIZE, &mut byte);
+        assert_eq!((byte, w.load(1, &p, page(n))), ([n as u8], Ok(n as u8)));
+        w.store(1, &child, page(n), !n as u8).unwrap();
+        assert_eq!(w.load(0, &p, page(n)), Ok(!n as u8));
+    }
+    drop(pin);
+    w.check(&[&p, &child], &[&object]);
+}
+
+/// What one process has parked and another one uses, which may have locked it, is not stored while
+/// it is moved.
+fn nothing_is_stored_meanwhile<F: PteFormat>() {
+    let w = small::<F>();
+    let p = scattered(&w, 7);
+    let child = w.adopt(p.fork().unwrap());
+    child
+        .advise(AT, PAGES * PAGE_SIZE, Advice::PageOut)
+        .unwrap();
+    let other = w.clone();
+    w.sim.in_pauses(Some(Box::new(move || {
+        other.mm.store_pages(4);
+        false
+    })));
+    compacted(&w);
+    w.sim.in_pauses(None);
+    assert_ne!(event(&w, "pgmigrate_success"), 0);
+    assert_eq!((event(&w, "pswpout"), p.usage().rss.swapped), (0, 0));
+    w.check(&[&p, &child], &[]);
+    // Then it can be, once it is parked.
+    p.advise(AT, PAGES * PAGE_SIZE, Advice::PageOut).unwrap();
+    child
+        .advise(AT, PAGES * PAGE_SIZE, Advice::PageOut)
+        .unwrap();
+    assert_eq!(event(&w, "pswpout"), PAGES.div_ceil(7));
+    reads(&w, &p, 7);
+    reads(&w, &child, 7);
+    w.check(&[&p, &child], &[]);
+}
+
 on_both_formats! {
     a_fault_waits_as_defrag_says
     folios_stay_whole
     in_vain_is_not_tried_again
+    nothing_is_stored_meanwhile
+    pages_of_objects_move
     tables_of_many_stay_shared
     what_is_elsewhere_is_found
     what_is_free_is_side_by_side

@@ -139,6 +139,12 @@ fn verbs<F: PteFormat>() -> Vec<(&'static str, Verb<F>)> {
                 let _ = s.p.mlock(at, 3 * PAGE_SIZE, true, false);
             })
         }),
+        ("soft offline", |s| {
+            (0..TABLES).for_each(|n| {
+                let _ = s.p.offline(page(spot(PRIVATE, n)), Offline::Soft);
+            });
+            None
+        }),
     ]
 }
 

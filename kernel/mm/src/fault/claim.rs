@@ -7,6 +7,7 @@ use crate::arch::Machine;
 use crate::mutant::{self, Mutant};
 use crate::space::{AddressSpace, Locked};
 use crate::stat::Event;
+use crate::sync;
 
 impl<M: Machine> AddressSpace<M> {
     /// Waits for what an access is impossible without, if it is for that: it is to be tried again.
@@ -19,6 +20,8 @@ impl<M: Machine> AddressSpace<M> {
     /// [`Self::wait_for`]. Who is `patient` can wait for memory, too ([`Resolution::Short`]).
     #[cold]
     pub fn wait_patiently(&self, why: Resolution, patient: bool) -> Result<(), Resolution> {
+        // Also where it need not wait in the end. In the kernel its own lock may be held.
+        debug_assert!(cfg!(target_os = "none") || sync::held() == 0, "{why:?}");
         match why {
             Resolution::Claimed if self.wait_for_claim() => Ok(()),
             Resolution::Stored(slot) => self.mm.load(slot, patient).map_err(|order| match order {

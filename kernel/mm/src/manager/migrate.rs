@@ -165,6 +165,14 @@ impl<M: Machine> Mm<M> {
         }
         pages
     }
+    /// Makes one of them an object's, with one reference.
+    pub(crate) fn begin_page_of_object(&self, page: Pfn) {
+        let cpu = self.machine().cpu().id();
+        self.allocator().recount(cpu, Kind::Anon, Kind::Object, 1);
+        let meta = self.frames().get(page);
+        meta.set(Kind::Object, Order(0));
+        meta.set_refs(1);
+    }
     /// Takes a block of frames for a large folio.
     pub(crate) fn block_to_fill(&self, zone: &Zone, order: Order) -> Option<Pfn> {
         let cpu = self.machine().cpu().id();
@@ -223,12 +231,11 @@ impl<M: Machine> Mm<M> {
         self.allocator()
             .hold_more(self.machine().cpu().id(), zone, held);
     }
-    /// Those that a folio had which was moved.
-    pub(crate) fn hold_moved(&self, held: &mut Held, head: Pfn, order: Order) {
+    /// Those that a folio of this kind had which was moved: nobody has a reference to them.
+    pub(crate) fn hold_moved(&self, held: &mut Held, head: Pfn, kind: Kind, order: Order) {
         self.poison(&[head]);
         let cpu = self.machine().cpu().id();
-        self.allocator()
-            .hold_used(cpu, held, head, Kind::Anon, order);
+        self.allocator().hold_used(cpu, held, head, kind, order);
     }
     /// Gives all of them back.
     pub(crate) fn let_go(&self, held: &Held) {

@@ -254,6 +254,11 @@ impl<M: Machine> Mm<M> {
         if let Some(first) = meta.slots().map(|slots| frames.pfn(slots)) {
             // The folio may be one unit of a larger block.
             let slots = frames.folio(first);
+            if moves {
+                // The caller may have locked it. It can be stored again once it is mapped again.
+                let units = self.units_at(slots, first, folio.order.pages());
+                units.for_each(|unit| lots.set(unit.first, false));
+            }
             let part = Part {
                 first: part.first + (first - slots.head) as u32,
                 ..part

@@ -5,12 +5,10 @@
 //! failed: the others can still be read. Both end when the index is truncated or punched out.
 
 use super::{Object, ObjectPages};
-use crate::addr::{Order, PAGE_SHIFT, Pfn};
-use crate::arch::{Machine, PhysMem};
+use crate::addr::{PAGE_SHIFT, Pfn};
+use crate::arch::Machine;
 use crate::folio::Folio;
-use crate::frame::Kind;
 use crate::manager::Result;
-use crate::stat::Event;
 use core::ops::Range;
 
 impl ObjectPages {
@@ -76,31 +74,6 @@ impl<M: Machine> Object<M> {
                 page.map(Folio::from_pfn)
             }
         }))
-    }
-
-    /// Moves the page at the single page `index`, which nothing maps, to another frame; returns the
-    /// reference to the old one. `Ok(None)`: it is not `frame` any more, or somebody uses it.
-    pub(crate) fn migrate(&self, index: u64, frame: Pfn) -> Result<Option<Folio>> {
-        let order = self.order();
-        let (whole, part) = (index >> order.0, index & (order.pages() - 1));
-        let new = match order {
-            Order(0) => Folio::object(&self.mm, true)?,
-            _ => Folio::from_pfn(self.mm.take_huge(order, Kind::Object, false)?),
-        };
-        let mut inner = self.inner.lock();
-        let found = inner.pages.get(&whole).and_then(|held| held.frame());
-        let Some(page) = found.filter(|page| {
-            // Whoever maps or pins it comes through this lock.
-            *page + part == frame && self.mm.frames().get(*page).refs() == 1
-        }) else {
-            drop(inner);
-            new.free(&self.mm);
-            return Ok(None);
-        };
-        self.mm.count(Event::Copied, order.pages());
-        self.mm.machine().mem().copy(page, new.pfn(), order);
-        inner.pages.insert(whole, new.into_pfn().into());
-        Ok(Some(Folio::from_pfn(page)))
     }
 
     /// Forgets failed memory in a range of pages of the object's size, none of which is there any

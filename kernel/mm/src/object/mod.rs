@@ -6,6 +6,7 @@ mod huge;
 mod hwpoison;
 mod large;
 mod mapping;
+mod migrate;
 mod pool;
 mod seek;
 mod shelf;

@@ -59,7 +59,7 @@ impl ObjectPages {
 }
 
 /// Pages that are looked at in a step, under the object's lock.
-const LOOKED_AT: usize = 64;
+pub(super) const LOOKED_AT: usize = 64;
 
 impl<M: Machine> Object<M> {
     /// How many of these pages are in slots.
@@ -69,10 +69,9 @@ impl<M: Machine> Object<M> {
         pages.filter(Option::is_none).count() as u64
     }
 
-    /// The thread of reclaim finds it from now on, as it gets its first page, where there are
-    /// slots.
+    /// Reclaim and compaction find it from now on, as it gets its first page.
     pub(super) fn list(&self, inner: &mut ObjectPages) -> Result {
-        if inner.number != 0 || self.mm.slots().reserved() == 0 {
+        if inner.number != 0 {
             return Ok(());
         }
         let number = self.mm.objects().take();

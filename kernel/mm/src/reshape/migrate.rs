@@ -138,7 +138,9 @@ impl<M: Machine> AddressSpace<M> {
             _ => return,
         };
         while frames.get(folio.head).former_slots().is_some() && !rest.is_empty() {
-            match self.lock().map_again(folio, &mut rest) {
+            // The lock is not held any more when it is waited.
+            let result = self.lock().map_again(folio, &mut rest);
+            match result {
                 Ok(()) => {}
                 Err(why) if self.wait_for(why).is_ok() => {}
                 Err(_) => return,

@@ -1,15 +1,18 @@
 //! Compaction: pageblocks are emptied, so that there are large blocks again. What is in the one
 //! with the fewest pages moves to the one that lacks the fewest ([`crate::frame`], `compact`).
 
-use crate::addr::{Order, Pfn};
+use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::Machine;
+use crate::folio::Folio;
 use crate::frame::Kind;
 use crate::frame::compact::Held;
 use crate::frame::pageblock::PAGEBLOCK;
-use crate::frame::slots::Pages;
+use crate::frame::slots::Pages as Frames;
 use crate::frame::zone::Zone;
 use crate::manager::Mm;
+use crate::object::Object;
 use crate::reshape::{Folios, Move};
+use crate::space::Pages;
 use crate::stat::Event;
 
 /// How many pages are moved at once at most: there are slots for two who do so
@@ -24,7 +27,8 @@ struct Emptied<'a, M: Machine> {
     zone: &'a Zone,
     held: Held,
     /// Frames for what is in it.
-    pages: Pages,
+    pages: Frames,
+    has_pages_of_objects: bool,
 }
 
 impl<M: Machine> Mm<M> {
@@ -82,7 +86,8 @@ impl<M: Machine> Mm<M> {
             mm: self,
             zone,
             held: self.hold(zone, start),
-            pages: Pages::new(),
+            pages: Frames::new(),
+            has_pages_of_objects: false,
         };
         if !emptied.empty() {
             zone.note_stays(start);
@@ -95,12 +100,15 @@ impl<M: Machine> Emptied<'_, M> {
     /// Moves what is in the pageblock, unless some of it cannot be moved; returns whether all of it
     /// is free then.
     fn empty(mut self) -> bool {
-        let (mut next, mut goes) = (0, self.all_move());
+        let (mut next, mut goes) = (0, self.may_all_move());
         while goes && next < PAGEBLOCK.pages() {
             let mut folios = Folios::new();
             next = self.next_folios(next, &mut folios);
             goes = self.mm.move_folios(&mut folios, &mut self);
             goes &= !self.mm.machine().breathe();
+        }
+        if goes && self.has_pages_of_objects {
+            self.move_pages_of_objects();
         }
         // What was freed meanwhile.
         self.mm.hold_more(self.zone, &mut self.held);
@@ -110,13 +118,18 @@ impl<M: Machine> Emptied<'_, M> {
     }
 
     /// Whether nothing is known in it that cannot be moved.
-    fn all_move(&self) -> bool {
+    fn may_all_move(&mut self) -> bool {
         let (frames, held) = (self.mm.frames(), &self.held);
         let mut n = held.next_other(0);
         while n < PAGEBLOCK.pages() {
             let head = held.start() + n;
             let (kind, order, hugetlb) = frames.get(head).kind_order_hugetlb();
-            let goes = matches!(kind, Kind::Anon | Kind::Free) && !hugetlb && order < PAGEBLOCK;
+            let goes = match kind {
+                Kind::Anon | Kind::Free => !hugetlb && order < PAGEBLOCK,
+                Kind::Object => !hugetlb && order == Order(0),
+                _ => false,
+            };
+            self.has_pages_of_objects |= kind == Kind::Object;
             let fails = |page| frames.get(head + page).is_hwpoison();
             if !goes || (0..order.pages()).any(fails) {
                 return false;
@@ -159,6 +172,48 @@ impl<M: Machine> Move for Emptied<'_, M> {
         self.pages.pop()
     }
     fn left(&mut self, head: Pfn, order: Order) {
-        self.mm.hold_moved(&mut self.held, head, order);
+        self.mm.hold_moved(&mut self.held, head, Kind::Anon, order);
+    }
+}
+
+impl<M: Machine> Emptied<'_, M> {
+    /// Moves pages of objects, whoever maps them: all objects are looked through for them.
+    fn move_pages_of_objects(&mut self) {
+        let start = self.held.start();
+        let block = PfnRange::new(start, start + PAGEBLOCK.pages());
+        let mut goes = true;
+        self.mm.for_each_object(&mut |object, rest| {
+            match object.next_in(&block, rest) {
+                _ if !goes => rest.start = rest.end,
+                Some((index, frame)) => goes = self.move_page(object, index, frame),
+                None => {}
+            }
+            true
+        });
+    }
+    /// Moves a page of an object, which nobody maps then; `false`: it is pinned, or no frame is
+    /// left.
+    fn move_page(&mut self, object: &Object<M>, index: u64, frame: Pfn) -> bool {
+        let (Some(object), Some(to)) = (object.to_keep(), self.frames(Order(0))) else {
+            return false;
+        };
+        let gone = Pages::around(&object, index);
+        object.for_each_mapper(&mut |space| space.zap(&gone));
+        self.mm.begin_page_of_object(to);
+        let moved = object.migrate_to(index, frame, Folio::from_pfn(to));
+        let (event, goes) = match moved {
+            Ok(old) => {
+                self.mm.frames().get(old.into_pfn()).put_ref();
+                self.mm
+                    .hold_moved(&mut self.held, frame, Kind::Object, Order(0));
+                (Event::Migrated, true)
+            }
+            Err(unused) => {
+                unused.free(self.mm);
+                (Event::MigrateFailed, false)
+            }
+        };
+        self.mm.count(event, 1);
+        goes
     }
 }

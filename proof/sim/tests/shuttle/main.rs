@@ -81,6 +81,7 @@ models! {
         a_fork_beside_a_move, CopyNameless;
         an_unmap_beside_a_move, NoFlush;
         page_out_beside_two_moves, MoveInUse;
+        an_object_beside_a_move, NoFlush;
     [frames]
         lists_are_drained, DrainOthers;
         a_tag_is_used_again, KeepTagged;

@@ -1,11 +1,13 @@
 //! Folios that are moved to other frames, beside those who use them.
 
-use crate::common::{AT, FIXED, RW, map, page, sizes};
+use crate::common::{AT, FIXED, RW, map, of_object, page, sizes};
 use crate::scene::{machine, share_tables, threads, together, write};
 use arch_sim::{Process, World};
 use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
+use mm::object::Object;
+use mm::vma::VmaFlags;
 use std::sync::Mutex;
 
 const HERE: u64 = 5;
@@ -18,6 +20,14 @@ const OTHERS: u64 = 64;
 /// Two pageblocks and a part of one, which has room for the pages of a process: they are alone in a
 /// pageblock, which [`Mm::compact_all`] empties. They have the number 1.
 fn scene<F: PteFormat>(orders: &[u8], test: impl Fn(&World<F>, &Process<F>)) {
+    scene_with(orders, |_, _| (), |w, p, ()| test(w, p));
+}
+/// The same with more beside these pages.
+fn scene_with<F: PteFormat, T>(
+    orders: &[u8],
+    more: impl Fn(&World<F>, &Process<F>) -> T,
+    test: impl Fn(&World<F>, &Process<F>, &T),
+) {
     let w = machine::<F>(1024 + 32, 8, &[4]);
     let before = w.mm.counts();
     let p = threads(&w, PAGES);
@@ -25,11 +35,11 @@ fn scene<F: PteFormat>(orders: &[u8], test: impl Fn(&World<F>, &Process<F>)) {
     write(&w, &p, &[OTHERS, OTHERS + PAGES], 1);
     sizes(&w, orders);
     write(&w, &p, &[HERE, NEAR], 1);
+    let more = more(&w, &p);
     p.unmap(page(OTHERS), 2 * ALL).unwrap();
     w.mm.drain_pcp();
-    test(&w, &p);
-    w.check(&[&p], &[]);
-    drop(p);
+    test(&w, &p, &more);
+    drop((p, more));
     w.check(&[], &[]);
     assert_eq!(w.mm.slots().used(), 0);
     assert_eq!(before, w.mm.counts(), "frames are left");
@@ -54,6 +64,7 @@ pub fn a_write_beside_a_move<F: PteFormat>() {
             }
         });
         w.mm.compact_all();
+        w.check(&[p], &[]);
         assert_ne!(moved(w), 0);
         assert_eq!(w.load(0, p, page(HERE)), Ok(1));
         for cpu in 1..3 {
@@ -126,6 +137,7 @@ pub fn an_unmap_beside_a_move<F: PteFormat>() {
             }
         });
         w.mm.compact_all();
+        w.check(&[p], &[]);
         assert_eq!(w.load(0, p, page(HERE)), Ok(0));
         assert_eq!(w.load(0, p, to + PAGE_SIZE), Ok(1));
     });
@@ -144,8 +156,45 @@ pub fn page_out_beside_two_moves<F: PteFormat>() {
                 }
                 _ => p.advise(AT, ALL, Advice::PageOut).unwrap(),
             });
+            w.check(&[p], &[]);
             assert_eq!(w.load(0, p, page(HERE)), Ok(1));
             assert_eq!(w.load(0, p, page(NEAR)), Ok(1));
         });
     }
+}
+
+/// What is written to shared memory by a process or by a call while it is moved is there
+/// afterwards, and what is truncated is not.
+pub fn an_object_beside_a_move<F: PteFormat>() {
+    let at = page(1000);
+    let object = |w: &World<F>, p: &Process<F>| {
+        let object = Object::new(&w.mm);
+        object.set_len(4 * PAGE_SIZE);
+        let shared = of_object(&object, 0, at, 4, RW, VmaFlags::SHARED);
+        p.map(shared).unwrap();
+        (0..4).for_each(|n| w.store(0, p, at + n * PAGE_SIZE, 1).unwrap());
+        object
+    };
+    scene_with::<F, _>(&[], object, |w, p, object| {
+        together(w, 3, |cpu| match cpu {
+            0 => w.mm.compact_all(),
+            1 => {
+                for value in 0..4 {
+                    w.store(cpu, p, at + 2, value).unwrap();
+                    assert_eq!(w.load(cpu, p, at + 2), Ok(value));
+                }
+            }
+            _ => {
+                object.write_at(3, &[2]).unwrap();
+                object.punch(PAGE_SIZE, PAGE_SIZE);
+            }
+        });
+        w.mm.compact_all();
+        w.check(&[p], &[object]);
+        assert_ne!(moved(w), 0);
+        let mut bytes = [0; 4];
+        object.read_at(0, &mut bytes);
+        assert_eq!(bytes, [1, 0, 3, 2]);
+        assert_eq!(w.load(0, p, at + PAGE_SIZE), Ok(0));
+    });
 }

@@ -1,5 +1,6 @@
-//! Memory in pieces: single pages of two processes all over it. Who asks for huge pages then gets
-//! as many as there is memory for, and nobody loses a page.
+//! Memory in pieces: single pages all over it, a third of them private, a third shared memory, and
+//! a third a child's, too. Who asks for huge pages then gets as many as there is memory for, and
+//! nobody loses a page.
 use super::Outcome;
 use core::ops::Range;
 use userland::counters::figure;
@@ -10,8 +11,8 @@ use userland::sys::{Result, file};
 const HUGE: usize = 2 << 20;
 const VMSTAT: &str = "/proc/vmstat";
 
-/// Of a part of memory in percent so many pages of each row of so many stay; a third of these is
-/// shared with a child. Then the rest is wanted in huge pages: `pieces [KEPT OF PERCENT]`.
+/// Of a part of memory in percent so many pages of each row of so many stay. Then the rest is
+/// wanted in huge pages: `pieces [KEPT OF PERCENT]`.
 pub fn of_memory(words: &[String]) -> Outcome {
     let number = |n: usize, or: usize| words.get(n).map_or(Ok(or), |word| word.parse());
     let (Ok(kept), Ok(of), Ok(percent)) = (number(0, 1), number(1, 7), number(2, 85)) else {
@@ -41,10 +42,10 @@ impl Row {
         kept.filter(|n| load(at + n * PAGE) != *n as u64).count() as u64
     }
     /// Drops those that do not stay.
-    fn drop_rest(self, at: usize, pages: Range<usize>) -> Result<()> {
+    fn drop_rest(self, at: usize, pages: Range<usize>, advice: i32) -> Result<()> {
         let rest = (self.of - self.kept) * PAGE;
         let mut rows = pages.step_by(self.of).map(|n| at + (n + self.kept) * PAGE);
-        rows.try_for_each(|at| madvise(at, rest, libc::MADV_DONTNEED))
+        rows.try_for_each(|at| madvise(at, rest, advice))
     }
 
     /// Returns the huge pages that there are, those that were wanted, and the pages that are not as
@@ -54,13 +55,16 @@ impl Row {
         // Whole rows.
         let third = free() / 4 * percent / 100 / 3 / self.of * self.of;
         let (pages, shared) = (3 * third, 2 * third..3 * third);
+        let (object, len) = (third..2 * third, third * PAGE);
         let at = mmap(0, pages * PAGE, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
+        let fixed = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        mmap(at + len, len, RW, fixed, -1, 0)?;
         madvise(at, pages * PAGE, libc::MADV_NOHUGEPAGE)?;
         (0..pages).for_each(|n| store(at + n * PAGE, n as u64));
         let (is_ready, go) = (file::pipe(0)?, file::pipe(0)?);
         let child = || -> Result<u64> {
             munmap(at, shared.start * PAGE)?;
-            self.drop_rest(at, shared.clone())?;
+            self.drop_rest(at, shared.clone(), libc::MADV_DONTNEED)?;
             file::write(is_ready.1, b"1")?;
             file::read(go.0, &mut [0])?;
             Ok(self.wrong(at, shared.clone()))
@@ -69,7 +73,9 @@ impl Row {
             Fork::Child => proc::exit_now(i32::from(child() != Ok(0))),
             Fork::Parent(pid) => pid,
         };
-        self.drop_rest(at, 0..pages)?;
+        self.drop_rest(at, 0..third, libc::MADV_DONTNEED)?;
+        self.drop_rest(at, object, libc::MADV_REMOVE)?;
+        self.drop_rest(at, shared.clone(), libc::MADV_DONTNEED)?;
         file::read(is_ready.0, &mut [0])?;
         // What users leave to the kernel, and a half more below which memory is not compacted.
         let kept = std::fs::read_to_string("/proc/sys/vm/min_free_kbytes")?;

@@ -28,6 +28,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// None so far of the pageblock at `start`.
+    pub fn of(start: Pfn) -> Self {
+        Held {
+            start,
+            frames: [0; FRAMES / 64],
+        }
+    }
     /// The pageblock's first frame.
     pub fn start(&self) -> Pfn {
         self.start
@@ -109,7 +116,8 @@ impl Zone {
             let goes = blocks().filter(|(start, _, goes)| *goes && self.has_whole(*start));
             let (start, free, _) = goes.max_by_key(|(_, free, _)| *free)?;
             let all = blocks().map(|(_, free, _)| u64::from(free)).sum::<u64>();
-            (all - u64::from(free) >= PAGEBLOCK.pages() - u64::from(free)).then_some(start)
+            // The others' is all but its own, and its pages are all but what is free.
+            (all >= PAGEBLOCK.pages()).then_some(start)
         })
     }
     fn has_whole(&self, start: Pfn) -> bool {
@@ -127,17 +135,8 @@ impl Zone {
 }
 
 impl Allocator {
-    /// Holds the free frames of a movable pageblock of this zone that is free in part.
-    pub(crate) fn hold(&self, cpu: usize, zone: &Zone, start: Pfn) -> Held {
-        let mut held = Held {
-            start,
-            frames: [0; FRAMES / 64],
-        };
-        self.hold_more(cpu, zone, &mut held);
-        held
-    }
-    /// Those that were freed meanwhile, too.
-    pub(crate) fn hold_more(&self, cpu: usize, zone: &Zone, held: &mut Held) {
+    /// Holds what is free of a pageblock of this zone, too, if it is movable.
+    pub(crate) fn hold_free(&self, cpu: usize, zone: &Zone, held: &mut Held) {
         let mut buddy = zone.buddy.lock();
         if buddy.pageblocks.of(held.start) == Mobility::Movable {
             let start = held.start;

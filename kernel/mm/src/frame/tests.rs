@@ -1,5 +1,6 @@
 //! What needs the crate's own view: references of blocks.
 
+use super::compact::Held;
 use super::pageblock::{Mobility, PAGEBLOCK};
 use super::pcp::add;
 use super::slots::Slots;
@@ -232,7 +233,8 @@ fn free_frames_of_pageblocks_are_counted() {
             frames.drain(0);
             let zone = &frames.zones()[0];
             if let Some(start) = zone.emptiest() {
-                let held = frames.hold(0, zone, start);
+                let mut held = Held::of(start);
+                frames.hold_free(0, zone, &mut held);
                 frames.validate();
                 assert!(!held.is_whole() && held.start() == start);
                 frames.let_go(0, &held);

@@ -221,17 +221,12 @@ impl<M: Machine> Mm<M> {
         // Relaxed: a hint.
         self.compacts_at.store(next, Ordering::Relaxed);
     }
-    /// Holds the free frames of a pageblock.
-    pub(crate) fn hold(&self, zone: &Zone, start: Pfn) -> Held {
+    /// Holds what is free of a pageblock, too ([`crate::frame::Allocator::hold_free`]).
+    pub(crate) fn hold_free(&self, zone: &Zone, held: &mut Held) {
         self.allocator()
-            .hold(self.machine().cpu().id(), zone, start)
+            .hold_free(self.machine().cpu().id(), zone, held);
     }
-    /// Those that came meanwhile, too.
-    pub(crate) fn hold_more(&self, zone: &Zone, held: &mut Held) {
-        self.allocator()
-            .hold_more(self.machine().cpu().id(), zone, held);
-    }
-    /// Those that a folio of this kind had which was moved: nobody has a reference to them.
+    /// Holds those that a folio of this kind had which was moved: nobody has a reference to them.
     pub(crate) fn hold_moved(&self, held: &mut Held, head: Pfn, kind: Kind, order: Order) {
         self.poison(&[head]);
         let cpu = self.machine().cpu().id();

@@ -85,7 +85,7 @@ impl<M: Machine> Mm<M> {
         let emptied = Emptied {
             mm: self,
             zone,
-            held: self.hold(zone, start),
+            held: Held::of(start),
             pages: Frames::new(),
             has_pages_of_objects: false,
         };
@@ -101,6 +101,10 @@ impl<M: Machine> Emptied<'_, M> {
     /// is free then.
     fn empty(mut self) -> bool {
         let (mut next, mut goes) = (0, self.may_all_move());
+        if !goes {
+            return false;
+        }
+        self.mm.hold_free(self.zone, &mut self.held);
         while goes && next < PAGEBLOCK.pages() {
             let mut folios = Folios::new();
             next = self.next_folios(next, &mut folios);
@@ -111,7 +115,7 @@ impl<M: Machine> Emptied<'_, M> {
             self.move_pages_of_objects();
         }
         // What was freed meanwhile.
-        self.mm.hold_more(self.zone, &mut self.held);
+        self.mm.hold_free(self.zone, &mut self.held);
         self.mm.let_go(&self.held);
         self.mm.unused_frames(&self.pages);
         self.held.is_whole()
@@ -119,10 +123,9 @@ impl<M: Machine> Emptied<'_, M> {
 
     /// Whether nothing is known in it that cannot be moved.
     fn may_all_move(&mut self) -> bool {
-        let (frames, held) = (self.mm.frames(), &self.held);
-        let mut n = held.next_other(0);
+        let (frames, start, mut n) = (self.mm.frames(), self.held.start(), 0);
         while n < PAGEBLOCK.pages() {
-            let head = held.start() + n;
+            let head = start + n;
             let (kind, order, hugetlb) = frames.get(head).kind_order_hugetlb();
             let goes = match kind {
                 Kind::Anon | Kind::Free => !hugetlb && order < PAGEBLOCK,
@@ -134,7 +137,7 @@ impl<M: Machine> Emptied<'_, M> {
             if !goes || (0..order.pages()).any(fails) {
                 return false;
             }
-            n = held.next_other(n + order.pages());
+            n += order.pages();
         }
         true
     }

@@ -114,7 +114,7 @@ impl Zone {
         self.look(|buddy| {
             let blocks = || buddy.pageblocks.partly_free();
             let goes = blocks().filter(|(start, _, goes)| *goes && self.has_whole(*start));
-            let (start, free, _) = goes.max_by_key(|(_, free, _)| *free)?;
+            let (start, ..) = goes.max_by_key(|(_, free, _)| *free)?;
             let all = blocks().map(|(_, free, _)| u64::from(free)).sum::<u64>();
             // The others' is all but its own, and its pages are all but what is free.
             (all >= PAGEBLOCK.pages()).then_some(start)

@@ -181,9 +181,9 @@ impl<'a> Listener<'a> {
     }
 }
 
-/// How a boot ended too early, with the end of its console.
+/// How a boot ended too early, with the end of its console: more than a panic of Linux.
 fn failure(boot: &console::Boot, done: bool) -> String {
-    const LINES: usize = 20;
+    const LINES: usize = 80;
     let lines: Vec<&str> = boot.text.trim_end().lines().collect();
     let last = &lines[lines.len().saturating_sub(LINES)..];
     let what = match done {

@@ -146,8 +146,8 @@ fn run() -> ! {
     loop {
         let next = || {
             let asked = ASKED.load(Acquire);
-            let is_tight = IS_TIGHT.load(Acquire) || IN_PIECES.load(Acquire);
-            (is_tight || asked != SERVED.load(Relaxed)).then_some(asked)
+            let is_for_nobody = IS_TIGHT.load(Acquire) || IN_PIECES.load(Acquire);
+            (is_for_nobody || asked != SERVED.load(Relaxed)).then_some(asked)
         };
         // No signal reaches the thread.
         let Ok(Some(asked)) = REQUESTS.wait(None, next) else {
@@ -179,6 +179,9 @@ fn run() -> ! {
 /// has given back what is in its lists; returns whether there is one. No lock may be held but the
 /// kernel lock.
 pub fn compact_for(order: Order) -> bool {
+    if !mm().may_compact(order) {
+        return false;
+    }
     drain_all();
     let mut found = false;
     mm().machine()

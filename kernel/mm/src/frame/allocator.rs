@@ -175,6 +175,15 @@ impl Allocator {
         add(&local.allocated[to as usize], pages);
     }
 
+    /// Makes a block in use, to which nobody else has a reference, one of another kind, with one
+    /// reference.
+    pub(crate) fn make_other(&self, cpu: usize, pfn: Pfn, order: Order, from: Kind, to: Kind) {
+        self.recount(cpu, from, to, order.pages());
+        let meta = self.table.get(pfn);
+        meta.set(to, order);
+        meta.set_refs(1);
+    }
+
     /// Frames that are out of use for good. Relaxed: the number stands for itself.
     pub(crate) fn retired(&self) -> u64 {
         self.retired.load(Ordering::Relaxed)

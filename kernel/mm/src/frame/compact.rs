@@ -156,10 +156,7 @@ impl Allocator {
         kind: Kind,
         order: Order,
     ) {
-        self.recount(cpu, kind, Kind::Kernel, order.pages());
-        let meta = self.table.get(pfn);
-        meta.set(Kind::Kernel, order);
-        meta.set_refs(1);
+        self.make_other(cpu, pfn, order, kind, Kind::Kernel);
         held.put(pfn, order);
     }
     /// Gives the frames back.

@@ -126,10 +126,7 @@ impl Zone {
     }
     /// Free frames that user memory may take.
     pub fn for_users(&self) -> u64 {
-        self.for_users_of(&self.buddy.lock())
-    }
-    pub(super) fn for_users_of(&self, buddy: &Buddy) -> u64 {
-        self.available(buddy, Reserve::User)
+        self.available(&self.buddy.lock(), Reserve::User)
     }
     /// Whether they can have a block of this order.
     pub fn has_block(&self, order: Order) -> bool {

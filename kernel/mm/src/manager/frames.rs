@@ -74,7 +74,7 @@ impl<M: Machine> Mm<M> {
     }
     /// Whether a folio of this order is to be waited for when there is none, not replaced by
     /// smaller ones: it has at most 64 kB, and memory is tight, so that what is stored next may
-    /// leave as much side by side. If it is not tight, it is in pieces, and to wait is in vain.
+    /// leave as much side by side. If it is not tight, it is in pieces ([`Self::may_compact`]).
     pub fn is_worth_waiting(&self, order: Order) -> bool {
         (1..=UNIT.0).contains(&order.0) && self.slots().total() != 0 && self.allocator.is_tight()
     }

@@ -168,10 +168,8 @@ impl<M: Machine> Mm<M> {
     /// Makes one of them an object's, with one reference.
     pub(crate) fn begin_page_of_object(&self, page: Pfn) {
         let cpu = self.machine().cpu().id();
-        self.allocator().recount(cpu, Kind::Anon, Kind::Object, 1);
-        let meta = self.frames().get(page);
-        meta.set(Kind::Object, Order(0));
-        meta.set_refs(1);
+        self.allocator()
+            .make_other(cpu, page, Order(0), Kind::Anon, Kind::Object);
     }
     /// Takes a block of frames for a large folio.
     pub(crate) fn block_to_fill(&self, zone: &Zone, order: Order) -> Option<Pfn> {
@@ -188,7 +186,7 @@ impl<M: Machine> Mm<M> {
     }
     /// Whether a block of this order may come of pageblocks that are emptied: memory is not tight,
     /// and the last time was not in vain, or frames were freed since.
-    pub(crate) fn may_compact(&self, order: Order) -> bool {
+    pub fn may_compact(&self, order: Order) -> bool {
         let allocator = self.allocator();
         let has_room = || allocator.zones().iter().any(Zone::may_compact);
         (1..=PAGEBLOCK.0).contains(&order.0)

@@ -107,10 +107,7 @@ impl<M: Machine> Mm<M> {
         if pages.len() as u64 == unit.order.pages() {
             return Ok(pages);
         }
-        for page in &pages {
-            self.frames().get(*page).put_ref();
-        }
-        self.free(&pages);
+        self.unused_frames(&pages);
         Err(Order(0))
     }
     fn units_in<'a>(&'a self, load: &Load) -> impl Iterator<Item = Unit> + use<'a, M> {

@@ -34,7 +34,7 @@ struct Emptied<'a, M: Machine> {
 impl<M: Machine> Mm<M> {
     /// Empties pageblocks until a block of this order is free, of a pageblock at most, that user
     /// memory can have; returns whether there is one. In steps: the caller holds no lock.
-    pub fn compact(&self, order: Order) -> bool {
+    fn compact(&self, order: Order) -> bool {
         let mut tries = 0;
         for zone in self.allocator().zones().iter().rev() {
             while !zone.has_block(order) && tries < TRIES && self.compact_zone(zone) {
@@ -134,7 +134,7 @@ impl<M: Machine> Emptied<'_, M> {
             };
             self.has_pages_of_objects |= kind == Kind::Object;
             let fails = |page| frames.get(head + page).is_hwpoison();
-            if !goes || (0..order.pages()).any(fails) {
+            if !goes || kind != Kind::Free && (0..order.pages()).any(fails) {
                 return false;
             }
             n += order.pages();

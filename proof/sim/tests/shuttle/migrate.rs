@@ -1,13 +1,11 @@
 //! Folios that are moved to other frames, beside those who use them.
 
-use crate::common::{AT, FIXED, RW, map, of_object, page, sizes};
-use crate::scene::{machine, share_tables, threads, together, write};
+use crate::common::{AT, FIXED, RW, map, page, sizes};
+use crate::scene::{machine, share_tables, shared_pages, threads, together, write, write_and_read};
 use arch_sim::{Process, World};
 use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
-use mm::object::Object;
-use mm::vma::VmaFlags;
 use std::sync::Mutex;
 
 const HERE: u64 = 5;
@@ -167,23 +165,11 @@ pub fn page_out_beside_two_moves<F: PteFormat>() {
 /// afterwards, and what is truncated is not.
 pub fn an_object_beside_a_move<F: PteFormat>() {
     let at = page(1000);
-    let object = |w: &World<F>, p: &Process<F>| {
-        let object = Object::new(&w.mm);
-        object.set_len(4 * PAGE_SIZE);
-        let shared = of_object(&object, 0, at, 4, RW, VmaFlags::SHARED);
-        p.map(shared).unwrap();
-        (0..4).for_each(|n| w.store(0, p, at + n * PAGE_SIZE, 1).unwrap());
-        object
-    };
+    let object = |w: &World<F>, p: &Process<F>| shared_pages(w, p, at);
     scene_with::<F, _>(&[], object, |w, p, object| {
         together(w, 3, |cpu| match cpu {
             0 => w.mm.compact_all(),
-            1 => {
-                for value in 0..4 {
-                    w.store(cpu, p, at + 2, value).unwrap();
-                    assert_eq!(w.load(cpu, p, at + 2), Ok(value));
-                }
-            }
+            1 => write_and_read(w, p, cpu, at + 2),
             _ => {
                 object.write_at(3, &[2]).unwrap();
                 object.punch(PAGE_SIZE, PAGE_SIZE);

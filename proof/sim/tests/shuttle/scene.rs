@@ -1,9 +1,13 @@
 //! What the models begin with.
 
-use crate::common::{AT, RW, map, page, sizes};
-use arch_sim::{Options, Process, World};
+use crate::common::{AT, RW, map, of_object, page, sizes};
+use arch_sim::{Options, Process, Sim, World};
+use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
+use mm::object::Object;
 use mm::switch::{ForkBy, Switch};
+use mm::vma::VmaFlags;
+use std::sync::Arc;
 
 /// A machine with few frames: each schedule has its own.
 pub fn machine<F: PteFormat>(frames: usize, asids: usize, orders: &[u8]) -> World<F> {
@@ -64,4 +68,26 @@ pub fn write<F: PteFormat>(w: &World<F>, p: &Process<F>, pages: &[u64], value: u
 /// Fork shares tables from now on.
 pub fn share_tables<F: PteFormat>(w: &World<F>) {
     w.mm.switches().set(Switch::Fork, ForkBy::Share as u32);
+}
+
+/// An object of four pages that a process maps at `at`, each with the number 1.
+pub fn shared_pages<F: PteFormat>(
+    w: &World<F>,
+    p: &Process<F>,
+    at: VirtAddr,
+) -> Arc<Object<Sim<F>>> {
+    let object = Object::new(&w.mm);
+    object.set_len(4 * PAGE_SIZE);
+    let shared = of_object(&object, 0, at, 4, RW, VmaFlags::SHARED);
+    p.map(shared).unwrap();
+    (0..4).for_each(|n| w.store(0, p, at + n * PAGE_SIZE, 1).unwrap());
+    object
+}
+
+/// Writes numbers to a byte, up to 3, each of which is read again.
+pub fn write_and_read<F: PteFormat>(w: &World<F>, p: &Process<F>, cpu: usize, at: VirtAddr) {
+    for value in 0..4 {
+        w.store(cpu, p, at, value).unwrap();
+        assert_eq!(w.load(cpu, p, at), Ok(value));
+    }
 }

@@ -1,13 +1,11 @@
 //! Pages that go to the store and come back, beside those who use them.
 
-use crate::common::{AT, RW, map, of_object, page, sizes};
-use crate::scene::{machine, scene, share_tables, together, write};
+use crate::common::{AT, RW, map, page, sizes};
+use crate::scene::{machine, scene, share_tables, shared_pages, together, write, write_and_read};
 use arch_sim::{Process, World};
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
-use mm::object::Object;
 use mm::switch::{SwapIn, Switch};
-use mm::vma::VmaFlags;
 use mm::{Advice, Handle};
 use std::sync::Mutex;
 
@@ -224,12 +222,8 @@ pub fn swap_off_beside_fork<F: PteFormat>() {
 /// stored meanwhile, cuts it, or turns swap off.
 pub fn an_object_beside_page_out<F: PteFormat>() {
     scene::<F>((512, &[]), PAGES, |w, p| {
-        let object = Object::new(&w.mm);
-        object.set_len(4 * PAGE_SIZE);
         let at = page(1000);
-        let shared = of_object(&object, 0, at, 4, RW, VmaFlags::SHARED);
-        p.map(shared).unwrap();
-        (0..4).for_each(|n| w.store(0, p, at + n * PAGE_SIZE, 1).unwrap());
+        let object = shared_pages(w, p, at);
         together(w, 3, |cpu| match cpu {
             0 => {
                 p.advise(at, 4 * PAGE_SIZE, Advice::PageOut).unwrap();
@@ -238,12 +232,7 @@ pub fn an_object_beside_page_out<F: PteFormat>() {
                 }
                 object.punch(PAGE_SIZE, 1);
             }
-            1 => {
-                for value in 0..4 {
-                    w.store(cpu, p, at + 2, value).unwrap();
-                    assert_eq!(w.load(cpu, p, at + 2), Ok(value));
-                }
-            }
+            1 => write_and_read(w, p, cpu, at + 2),
             _ => {
                 object.write_at(3, &[2]).unwrap();
                 let mut bytes = [0; 4];

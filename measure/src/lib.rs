@@ -1,5 +1,6 @@
 //! What measures: operations on memory, on Quire and on Linux, in guest instructions, counters,
 //! cache lines and time; tables and plots of them.
+pub mod age;
 pub mod bench;
 mod columns;
 pub mod compare;

@@ -24,7 +24,12 @@ pub fn reclaim(args: &ReclaimArgs) -> Result<u8> {
     command
         .current_dir(workspace::root())
         .args(["run", "--quiet", "--release"]);
-    command.args(["--package=trial", "--", "measure/trial/streams"]);
+    command.args([
+        "--package=trial",
+        "--bin=trial",
+        "--",
+        "measure/trial/streams",
+    ]);
     command.args(args.all.then_some("--all"));
     let text = String::from_utf8(progress::step("playing streams", &mut command)?)?;
     print!("{}", tables(&text)?);

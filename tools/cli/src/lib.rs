@@ -9,7 +9,7 @@ mod tables;
 pub mod test;
 
 use course::{book, lab, picture, play};
-use measure::{bench, compare, compat, conflicts, profile, reclaim, report, seeds, sweep};
+use measure::{age, bench, compare, compat, conflicts, profile, reclaim, report, seeds, sweep};
 use tools::args::{self, Cli, Command};
 use tools::{house, media, proof, run};
 
@@ -20,6 +20,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Try(args)) => test::of_room(&args),
+        Some(Command::Age(args)) => age::age(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Compat(args)) => compat::compat(&args),

@@ -137,6 +137,23 @@ pub struct ReclaimArgs {
     pub install: Install,
 }
 
+/// Options of `age`.
+#[derive(Args, Debug, Clone)]
+pub struct AgeArgs {
+    /// Blocks that are taken and given back in a life
+    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(96..))]
+    pub events: u64,
+    /// Ten times as many
+    #[arg(long)]
+    pub long: bool,
+    /// Another seed is another life
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the figures, 96 rows for each policy, too
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
 /// Options of `house`.
 #[derive(Args, Debug, Clone)]
 pub struct HouseArgs {

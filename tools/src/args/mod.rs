@@ -28,7 +28,7 @@ pub use compat::CompatArgs;
 pub use conflicts::ConflictsArgs;
 pub use image::{ImageArgs, Medium};
 pub use lab::{CollectArgs, GradeArgs, HandoutArgs, LabArgs, LabCommand, SandboxedArgs};
-pub use measure::{BenchArgs, HouseArgs, ProfileArgs, ReclaimArgs, SeedsArgs};
+pub use measure::{AgeArgs, BenchArgs, HouseArgs, ProfileArgs, ReclaimArgs, SeedsArgs};
 pub use picture::PictureArgs;
 pub use play::PlayArgs;
 pub use report::ReportArgs;
@@ -89,6 +89,9 @@ pub enum Command {
     Play(PlayArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
     Profile(ProfileArgs),
+    /// Lives a year of a machine's memory with each policy of page blocks, and counts what is left
+    /// of its large blocks
+    Age(AgeArgs),
     /// Judges policies of reclaim over recorded and made streams, beside Belady's optimum
     Reclaim(ReclaimArgs),
     /// Runs your own program under every combination of settings and compares what it costs

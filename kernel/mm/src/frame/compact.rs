@@ -21,7 +21,7 @@ use crate::addr::{Order, Pfn, PfnRange};
 const FRAMES: usize = PAGEBLOCK.pages() as usize;
 
 /// Frames of one pageblock that nobody else can get: the kernel's, by the allocator's figures.
-pub(crate) struct Held {
+pub struct Held {
     start: Pfn,
     /// A bit for each frame.
     frames: [u64; FRAMES / 64],
@@ -105,12 +105,12 @@ impl Buddy {
 
 impl Zone {
     /// Whether a pageblock can be emptied without making memory tight.
-    pub(crate) fn may_compact(&self) -> bool {
+    pub fn may_compact(&self) -> bool {
         self.free_frames() >= self.marks().high + PAGEBLOCK.pages()
     }
     /// The movable pageblock with the most free frames, of those of which nothing is known that
     /// stays. `None`: there is none for whose pages the others have room.
-    pub(crate) fn emptiest(&self) -> Option<Pfn> {
+    pub fn emptiest(&self) -> Option<Pfn> {
         self.look(|buddy| {
             let blocks = || buddy.pageblocks.partly_free();
             let goes = blocks().filter(|(start, _, goes)| *goes && self.has_whole(*start));
@@ -125,18 +125,18 @@ impl Zone {
         self.span.covers(&block)
     }
     /// Something in the pageblock stays.
-    pub(crate) fn note_stays(&self, start: Pfn) {
+    pub fn note_stays(&self, start: Pfn) {
         self.buddy.lock().pageblocks.set_stays(start);
     }
     /// What is known of that is forgotten.
-    pub(crate) fn forget_stays(&self) {
+    pub fn forget_stays(&self) {
         self.buddy.lock().pageblocks.forget_stays();
     }
 }
 
 impl Allocator {
     /// Holds what is free of a pageblock of this zone, too, if it is movable.
-    pub(crate) fn hold_free(&self, cpu: usize, zone: &Zone, held: &mut Held) {
+    pub fn hold_free(&self, cpu: usize, zone: &Zone, held: &mut Held) {
         let mut buddy = zone.buddy.lock();
         if buddy.pageblocks.of(held.start) == Mobility::Movable {
             let start = held.start;
@@ -148,19 +148,12 @@ impl Allocator {
         zone.note(&buddy);
     }
     /// Holds a block in use of the pageblock, too, to which nobody has a reference.
-    pub(crate) fn hold_used(
-        &self,
-        cpu: usize,
-        held: &mut Held,
-        pfn: Pfn,
-        kind: Kind,
-        order: Order,
-    ) {
+    pub fn hold_used(&self, cpu: usize, held: &mut Held, pfn: Pfn, kind: Kind, order: Order) {
         self.make_other(cpu, pfn, order, kind, Kind::Kernel);
         held.put(pfn, order);
     }
     /// Gives the frames back.
-    pub(crate) fn let_go(&self, cpu: usize, held: &Held) {
+    pub fn let_go(&self, cpu: usize, held: &Held) {
         for row in held.rows() {
             add(&self.cpus[cpu].freed[Kind::Kernel as usize], row.len());
             for n in 0..row.len() {
@@ -177,7 +170,7 @@ impl Allocator {
 
     /// Takes up to `most` free frames of the fullest movable pageblocks, and calls `f` with each,
     /// which has one reference.
-    pub(crate) fn fill_up(&self, cpu: usize, zone: &Zone, most: u64, f: &mut dyn FnMut(Pfn)) {
+    pub fn fill_up(&self, cpu: usize, zone: &Zone, most: u64, f: &mut dyn FnMut(Pfn)) {
         let (mut buddy, mut left) = (zone.buddy.lock(), most);
         while left != 0
             && let Some(start) = buddy.pageblocks.fullest()
@@ -194,7 +187,7 @@ impl Allocator {
     }
     /// Takes a free block of this order, below a pageblock's, of a pageblock that is free in part,
     /// with one reference.
-    pub(crate) fn fill_up_with(&self, cpu: usize, zone: &Zone, order: Order) -> Option<Pfn> {
+    pub fn fill_up_with(&self, cpu: usize, zone: &Zone, order: Order) -> Option<Pfn> {
         let mut buddy = zone.buddy.lock();
         let (_, smallest) = buddy.smallest(&self.table, order, Mobility::Movable)?;
         let block = (smallest < PAGEBLOCK).then(|| buddy.alloc(&self.table, order, Kind::Anon));

@@ -4,7 +4,7 @@
 
 pub mod allocator;
 pub mod buddy;
-pub(crate) mod compact;
+pub mod compact;
 pub mod counts;
 pub(crate) mod list;
 pub mod meta;

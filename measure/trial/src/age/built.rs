@@ -1,0 +1,148 @@
+//! The kernel's own page allocator, with what compaction asks of it
+//! (`kernel/mm/src/verbs/compact.rs`).
+
+use crate::HUGE;
+use crate::owners::{Mobility, Object, Owners};
+use crate::policy::{Policy, Want};
+use mm::addr::{Order, Pfn, PfnRange};
+use mm::frame::compact::Held;
+use mm::frame::zone::Reserve;
+use mm::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
+
+/// Where memory begins: at 4 GiB, so that it is one zone.
+const FIRST: Pfn = Pfn(1 << 20);
+/// Pageblocks that one try looks at, and frames freed after which one in vain is repeated: as in
+/// `kernel/mm`.
+const TRIES: u32 = 16;
+const DEFERRED_FOR: u64 = 4 << HUGE;
+
+/// What is built.
+pub struct Built {
+    frames: Allocator,
+    freed: u64,
+    /// How many were freed when compaction was in vain.
+    in_vain: Option<u64>,
+}
+
+fn kind(of: Mobility) -> Kind {
+    match of {
+        Mobility::Movable => Kind::Anon,
+        Mobility::Unmovable | Mobility::Reclaimable => Kind::Kernel,
+    }
+}
+
+fn number(pfn: Pfn) -> u32 {
+    (pfn - FIRST) as u32
+}
+
+impl Built {
+    /// All of so many frames is free.
+    pub fn new(frames: u32) -> Built {
+        let metas = (0..frames).map(|_| FrameMeta::default()).collect();
+        let table = FrameTable::new(FIRST, Box::leak::<'static>(metas));
+        let all = PfnRange::new(FIRST, FIRST + u64::from(frames));
+        Built {
+            frames: Allocator::new(table, &[all], 1),
+            freed: 0,
+            in_vain: None,
+        }
+    }
+    /// Empties one more pageblock; `None`: there is none.
+    fn empty_one(&self, owners: &mut Owners) -> Option<bool> {
+        let zone = &self.frames.zones()[0];
+        let start = zone.emptiest().filter(|_| zone.may_compact())?;
+        let first = number(start);
+        let at = |n: u32| self.frames.table().get(start + u64::from(n));
+        let (mut n, mut objects, mut goes) = (0, Vec::new(), true);
+        while n < 1 << HUGE {
+            let meta = at(n);
+            if !meta.is_free() {
+                objects.push(owners.at(first + n));
+            }
+            n += 1 << meta.order().0;
+        }
+        // What is in the CPU's lists is nobody's, and cannot be had.
+        let moves = |it: Object| it.mobility == Mobility::Movable && it.order < HUGE;
+        goes &= objects.iter().all(|it| it.is_some_and(moves));
+        if !goes {
+            zone.note_stays(start);
+            return Some(false);
+        }
+        let mut held = Held::of(start);
+        self.frames.hold_free(0, zone, &mut held);
+        let (single, mut pages) = (
+            objects.iter().flatten().filter(|it| it.order == 0),
+            Vec::new(),
+        );
+        self.frames
+            .fill_up(0, zone, single.count() as u64, &mut |pfn| pages.push(pfn));
+        for object in objects.into_iter().flatten() {
+            let order = Order(object.order);
+            let to = match object.order {
+                0 => pages.pop(),
+                _ => self.frames.fill_up_with(0, zone, order),
+            };
+            let Some(to) = to else {
+                break;
+            };
+            owners.move_to(object.first, number(to));
+            let old = FIRST + u64::from(object.first);
+            self.frames.hold_used(0, &mut held, old, Kind::Anon, order);
+        }
+        for page in pages {
+            self.frames.free_owned(0, page, Order(0), Kind::Anon);
+        }
+        self.frames.let_go(0, &held);
+        if !held.is_whole() {
+            zone.note_stays(start);
+        }
+        Some(held.is_whole())
+    }
+}
+
+impl Policy for Built {
+    fn take(&mut self, want: Want, _: &mut Owners) -> Option<u32> {
+        let reserve = match want.mobility {
+            Mobility::Movable => Reserve::User,
+            Mobility::Unmovable | Mobility::Reclaimable => Reserve::Kernel,
+        };
+        let pfn = self.frames.alloc(AllocRequest {
+            cpu: 0,
+            order: Order(want.order),
+            kind: kind(want.mobility),
+            reserve,
+        })?;
+        Some(number(pfn))
+    }
+    fn give(&mut self, object: Object) {
+        self.freed += 1 << object.order;
+        let pfn = FIRST + u64::from(object.first);
+        let kind = self.frames.table().get(pfn).kind();
+        self.frames.free_owned(0, pfn, Order(object.order), kind);
+    }
+    fn compact(&mut self, order: u8, owners: &mut Owners) -> bool {
+        if self
+            .in_vain
+            .is_some_and(|then| self.freed - then < DEFERRED_FOR)
+        {
+            return false;
+        }
+        self.frames.drain(0);
+        let (zone, before) = (&self.frames.zones()[0], owners.moved);
+        for _ in 0..TRIES {
+            if zone.has_block(Order(order)) {
+                return true;
+            }
+            if self.empty_one(owners).is_none() {
+                break;
+            }
+        }
+        let found = zone.has_block(Order(order));
+        self.in_vain = (!found).then_some(self.freed);
+        if !found {
+            owners.in_vain += owners.moved - before;
+            zone.forget_stays();
+        }
+        found
+    }
+}

@@ -149,6 +149,8 @@ rows! {
     process_vm_readv => memory::process_vm_readv;
     process_vm_writev => memory::process_vm_writev;
     get_mempolicy => memory::get_mempolicy;
+    move_pages => memory::move_pages;
+    migrate_pages => memory::migrate_pages;
     mincore => memory::mincore, PARALLEL;
     shmget => memory::shmget, NEEDS_MEMORY;
     shmat => memory::shmat, NEEDS_MEMORY;

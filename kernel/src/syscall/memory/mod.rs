@@ -15,7 +15,7 @@ pub use hwpoison::ENABLE_SOFT_OFFLINE;
 pub use keys::{pkey_alloc, pkey_free, pkey_mprotect};
 pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
 pub use map::mmap;
-pub use mempolicy::get_mempolicy;
+pub use mempolicy::{get_mempolicy, migrate_pages, move_pages};
 pub use other::{process_madvise, process_mrelease};
 pub use process_vm::{process_vm_readv, process_vm_writev};
 pub use shm::{shmat, shmctl, shmdt, shmget};

@@ -9,6 +9,7 @@ mod mix;
 mod moves;
 mod owners;
 mod policy;
+mod reservations;
 mod superblocks;
 mod trees;
 mod two_regions;
@@ -31,7 +32,7 @@ const AT_ONCE: usize = 2;
 type New = fn(u32) -> Box<dyn Policy>;
 
 /// By name; each is given how many frames there are.
-const POLICIES: [(&str, New); 6] = [
+const POLICIES: [(&str, New); 7] = [
     ("built", |frames| Box::new(built::Built::new(frames))),
     ("Linux", |frames| Box::new(linux::Linux::new(frames, false))),
     ("defrag_mode", |frames| {
@@ -42,6 +43,9 @@ const POLICIES: [(&str, New); 6] = [
     }),
     ("two regions", |frames| {
         Box::new(two_regions::TwoRegions::new(frames))
+    }),
+    ("reservations", |frames| {
+        Box::new(reservations::Reservations::new(frames))
     }),
     ("trees", |frames| Box::new(trees::Trees::new(frames))),
 ];

@@ -25,6 +25,7 @@ const GIVEN_UP: usize = 64;
 
 /// A process and its folios.
 struct Process {
+    number: u32,
     folios: Vec<u32>,
     pages: u32,
     /// Pages that it will have.
@@ -59,6 +60,7 @@ pub struct Mix<'a> {
     frames: u64,
     random: Rng,
     processes: Vec<Process>,
+    begun: u32,
     private: u64,
     /// Folios of files, the one that was read first in front.
     files: VecDeque<u32>,
@@ -79,6 +81,7 @@ impl<'a> Mix<'a> {
             frames: frames.into(),
             random: Rng::with_seed(seed),
             processes: Vec::new(),
+            begun: 0,
             private: 0,
             files: VecDeque::new(),
             slabs: Kept::default(),
@@ -117,8 +120,20 @@ impl<'a> Mix<'a> {
 
     /// Takes a block; large ones of processes need not be had.
     pub fn begin(&mut self, order: u8, mobility: Mobility) -> Option<u32> {
+        self.begin_at(order, mobility, None)
+    }
+    fn begin_at(
+        &mut self,
+        order: u8,
+        mobility: Mobility,
+        place: Option<(u32, u32)>,
+    ) -> Option<u32> {
         self.events += 1;
-        let want = Want { order, mobility };
+        let want = Want {
+            order,
+            mobility,
+            place,
+        };
         let must = order == 0 || mobility != Mobility::Movable;
         self.tries.wanted[order as usize] += 1;
         let mut first = self.policy.take(want, &mut self.owners);
@@ -193,7 +208,9 @@ impl<'a> Mix<'a> {
         let wanted = 32 << self.random.u32(..14);
         let pins = if self.random.u8(..32) == 0 { 256 } else { 0 };
         let pages = 0;
+        self.begun += 1;
         self.processes.push(Process {
+            number: self.begun,
             folios,
             pages,
             wanted,
@@ -202,15 +219,21 @@ impl<'a> Mix<'a> {
         });
     }
     fn grow(&mut self, at: usize) {
-        let Process { pages, order, .. } = self.processes[at];
+        let Process {
+            number,
+            pages,
+            order,
+            ..
+        } = self.processes[at];
         if pages.is_multiple_of(1 << HUGE) {
             let table = self.begin(0, Mobility::Unmovable);
             self.processes[at].folios.extend(table);
         }
         // Where a large one does not fit, or cannot be had, it is a smaller one.
         for order in [order, order.min(4), 0] {
+            let place = Some((number, pages));
             if pages.is_multiple_of(1 << order)
-                && let Some(id) = self.begin(order, Mobility::Movable)
+                && let Some(id) = self.begin_at(order, Mobility::Movable, place)
             {
                 if pages < self.processes[at].pins {
                     self.policy.pin(id, &mut self.owners);

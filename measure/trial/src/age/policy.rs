@@ -9,6 +9,8 @@ pub struct Want {
     pub order: u8,
     /// What can be done with them.
     pub mobility: Mobility,
+    /// The process whose private memory it will be, and the index of the first page there.
+    pub place: Option<(u32, u32)>,
 }
 
 /// A page allocator.

@@ -99,6 +99,7 @@ impl Policy for TwoRegions {
         let want = Want {
             order,
             mobility: Mobility::Unmovable,
+            place: None,
         };
         if let Some(to) = self.take(want, owners) {
             owners.move_to(first, to);

@@ -229,6 +229,8 @@ pub const CALLS: &[Call] = &[
     (libc::SYS_recvmmsg, &[Fd, Ptr, Small, Flags, Ptr]),
     (libc::SYS_userfaultfd, &[Open]),
     (libc::SYS_get_mempolicy, &[Ptr, Ptr, Small, Page, Small]),
+    (libc::SYS_move_pages, &[Small, Small, Ptr, Ptr, Ptr, Small]),
+    (libc::SYS_migrate_pages, &[Small, Small, Ptr, Ptr]),
     (libc::SYS_process_mrelease, &[Fd, Small]),
     (libc::SYS_execveat, &[Dir, Path, Ptr, Ptr, Flags]),
     (libc::SYS_capget, &[Ptr, Ptr]),
@@ -343,8 +345,6 @@ pub const FORBIDDEN: &[i64] = &[
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_setattr,
     libc::SYS_vhangup,
-    libc::SYS_migrate_pages,
-    libc::SYS_move_pages,
     // Their children would run on stacks that hold nothing, or change what this process stands on.
     libc::SYS_clone3,
     libc::SYS_seccomp,

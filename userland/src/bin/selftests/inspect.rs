@@ -16,6 +16,7 @@ userland::tests![
     process_vm_copies,
     process_vm_refuses,
     mempolicy_is_the_default,
+    pages_are_on_the_node_there_is,
     node_is_described,
 ];
 
@@ -341,6 +342,48 @@ fn mempolicy_is_the_default() -> Outcome {
     check_err!(get([mode_at, 0, 0, mode_at, 0]), EINVAL);
     check_err!(get([mode_at, 0, 0, 0, 1 << 10]), EINVAL);
     Ok(munmap(mode_at, PAGE)?)
+}
+
+fn pages_are_on_the_node_there_is() -> Outcome {
+    const MOVE: usize = 2;
+    let pages = anon(4)?;
+    store(pages, 1);
+    check_eq!(load(pages + 3 * PAGE), 0);
+    let list = anon(1)?;
+    let (nodes, status) = (list + 64, list + 128);
+    // One that is there, one that is absent, one that is not mapped, the page of zeros.
+    let wanted = [0, PAGE + 7, 2 * PAGE, 3 * PAGE].map(|at| pages + at);
+    for (n, page) in wanted.into_iter().enumerate() {
+        store(list + 8 * n, page as u64);
+    }
+    munmap(pages + 2 * PAGE, PAGE)?;
+    let get = |a: [usize; 6]| call(libc::SYS_move_pages, a);
+    if get([0; 6]).is_err() {
+        return skip("no memory nodes here");
+    }
+    let expected = [0, -libc::ENOENT, -libc::EFAULT, -libc::EFAULT];
+    let found = || [0, 1, 2, 3].map(|n| (load(status + 8 * (n / 2)) >> (32 * (n % 2))) as i32);
+    for nodes in [0, nodes] {
+        store(status, u64::MAX);
+        store(status + 8, u64::MAX);
+        get([0, 4, list, nodes, status, MOVE])?;
+        check_eq!(found(), expected);
+    }
+    let me = std::process::id() as usize;
+    get([me, 1, list, 0, status, 0])?;
+    check_err!(get([0, 1, list, nodes, status, 1 << 10]), EINVAL);
+    check_err!(get([0, 1, 16, nodes, status, MOVE]), EFAULT);
+    check_err!(get([0, 1, list, nodes, 16, MOVE]), EFAULT);
+    store(nodes, 1 << 30);
+    check_err!(get([0, 1, list, nodes, status, MOVE]), ENODEV);
+    let migrate = |a: [usize; 4]| call(libc::SYS_migrate_pages, [a[0], a[1], a[2], a[3], 0, 0]);
+    store(nodes, 1);
+    check_eq!(migrate([0, 2, nodes, nodes])?, 0);
+    check_err!(migrate([0, 2, nodes, 0]), EINVAL);
+    check_err!(migrate([0, 2, nodes, 16]), EFAULT);
+    check_err!(migrate([0, 1 << 40, nodes, nodes]), EINVAL);
+    munmap(list, PAGE)?;
+    Ok(munmap(pages, 4 * PAGE)?)
 }
 
 fn node_is_described() -> Outcome {

@@ -57,26 +57,28 @@ impl Built {
         while n < 1 << HUGE {
             let meta = at(n);
             if !meta.is_free() {
-                objects.push(owners.at(first + n));
+                // What is in the CPU's lists is nobody's, and cannot be had.
+                goes &= meta.kind() == Kind::Anon && meta.order().0 < HUGE;
+                objects.extend(owners.at(first + n));
             }
             n += 1 << meta.order().0;
         }
-        // What is in the CPU's lists is nobody's, and cannot be had.
-        let moves = |it: Object| it.mobility == Mobility::Movable && it.order < HUGE;
-        goes &= objects.iter().all(|it| it.is_some_and(moves));
         if !goes {
             zone.note_stays(start);
             return Some(false);
         }
+        let before = owners.moved;
         let mut held = Held::of(start);
         self.frames.hold_free(0, zone, &mut held);
-        let (single, mut pages) = (
-            objects.iter().flatten().filter(|it| it.order == 0),
-            Vec::new(),
-        );
+        let single = objects.iter().filter(|it| it.order == 0).count();
+        let mut pages = Vec::new();
         self.frames
-            .fill_up(0, zone, single.count() as u64, &mut |pfn| pages.push(pfn));
-        for object in objects.into_iter().flatten() {
+            .fill_up(0, zone, single as u64, &mut |pfn| pages.push(pfn));
+        for object in objects {
+            if object.mobility != Mobility::Movable {
+                // That a page is pinned shows when it is to be moved.
+                break;
+            }
             let order = Order(object.order);
             let to = match object.order {
                 0 => pages.pop(),
@@ -95,6 +97,7 @@ impl Built {
         self.frames.let_go(0, &held);
         if !held.is_whole() {
             zone.note_stays(start);
+            owners.in_vain += owners.moved - before;
         }
         Some(held.is_whole())
     }
@@ -128,7 +131,7 @@ impl Policy for Built {
             return false;
         }
         self.frames.drain(0);
-        let (zone, before) = (&self.frames.zones()[0], owners.moved);
+        let zone = &self.frames.zones()[0];
         for _ in 0..TRIES {
             if zone.has_block(Order(order)) {
                 return true;
@@ -140,7 +143,6 @@ impl Policy for Built {
         let found = zone.has_block(Order(order));
         self.in_vain = (!found).then_some(self.freed);
         if !found {
-            owners.in_vain += owners.moved - before;
             zone.forget_stays();
         }
         found

@@ -1,10 +1,10 @@
 //! A machine's life: processes, files, the kernel's objects, the network and pins, as requests for
 //! frames and their ends, from a seed.
 //!
-//! What shares memory has are those of Contiguitas (ISCA 2023, section 2): 4 to 10 % cannot be
-//! moved, most of that is the network's, then slabs and page tables. Most objects live shortly and
-//! few very long: lifetimes are drawn from two exponential distributions for each use. Sizes of
-//! processes are spread evenly over orders of magnitude. Load rises and falls between 50 and 95 %.
+//! As Contiguitas (ISCA 2023) found in a fleet, some percent of memory cannot be moved, the
+//! network's above all, then slabs and page tables. Most objects live shortly and few very long:
+//! lifetimes are drawn from two exponential distributions for each use. Sizes of processes are
+//! spread evenly over orders of magnitude. Load rises and falls between 50 and 95 %.
 
 use crate::HUGE;
 use crate::owners::{Mobility, Object, Owners};
@@ -95,10 +95,12 @@ impl<'a> Mix<'a> {
         while self.events < events {
             let turn = (self.events as f64 / all as f64 * WAVES * TAU).cos();
             let load = ((0.725 - 0.225 * turn) * self.frames as f64) as u64;
-            self.give_up_files();
+            let full = self.frames * FULL / 100;
+            let wants_room = self.policy.wants_room();
+            self.give_up_files(if wants_room { GIVEN_UP } else { 0 }, full);
             match self.random.u8(..100) {
                 0..55 => self.step_process(load - self.frames * (SLABS + NETWORK) / 100),
-                55..70 => self.step_files(self.frames * FULL / 100),
+                55..70 => self.step_files(full),
                 70..85 => self.step_slabs(self.frames * SLABS / 100),
                 _ => self.step_network(self.frames * NETWORK / 100),
             }
@@ -143,13 +145,7 @@ impl<'a> Mix<'a> {
         let had = first.is_some();
         self.tries.had[order as usize] += u64::from(had);
         while first.is_none() && must && !self.files.is_empty() {
-            for id in self
-                .files
-                .drain(..GIVEN_UP.min(self.files.len()))
-                .collect::<Vec<_>>()
-            {
-                self.end(id);
-            }
+            self.give_up_files(GIVEN_UP, u64::MAX);
             first = self.policy.take(want, &mut self.owners);
         }
         let first = first?;
@@ -159,14 +155,9 @@ impl<'a> Mix<'a> {
             mobility,
         }))
     }
-    /// As many files as there is too little free, the oldest first, and some if room is wanted.
-    fn give_up_files(&mut self) {
-        let most = self.frames * FULL / 100;
-        let mut left = if self.policy.wants_room() {
-            GIVEN_UP
-        } else {
-            0
-        };
+    /// So many files, the oldest first, and more while more than `most` frames are used.
+    fn give_up_files(&mut self, least: usize, most: u64) {
+        let mut left = least;
         while (self.owners.used > most || left > 0)
             && let Some(id) = self.files.pop_front()
         {
@@ -180,7 +171,7 @@ impl<'a> Mix<'a> {
         self.policy.give(object);
     }
 
-    /// A process grows, or ends, or gives back a folio.
+    /// A process grows or ends.
     fn step_process(&mut self, most: u64) {
         if self.private >= most {
             return self.end_process();
@@ -259,8 +250,8 @@ impl<'a> Mix<'a> {
     }
 
     /// Files are read as long as there is room; then the oldest go, and some that are deleted.
-    fn step_files(&mut self, load: u64) {
-        if self.owners.used < load {
+    fn step_files(&mut self, most: u64) {
+        if self.owners.used < most {
             let order = [0, 0, 0, 0, 0, 2, 2, 4][self.random.usize(..8)];
             let id = self
                 .begin(order, Mobility::Movable)

@@ -11,7 +11,7 @@ use tools::host::{progress, workspace};
 pub fn age(args: &AgeArgs) -> Result<u8> {
     let csv = workspace::writable("--csv", args.csv.as_deref())?;
     let events = if args.long {
-        args.events * 10
+        args.events.saturating_mul(10)
     } else {
         args.events
     };

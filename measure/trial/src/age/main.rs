@@ -16,8 +16,9 @@ mod two_regions;
 
 use mix::{Mix, Tries};
 use policy::Policy;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{env, thread};
+use std::{env, iter, thread};
 
 /// log2 of the frames of a huge page, and of 1 GiB.
 const HUGE: u8 = 9;
@@ -56,18 +57,20 @@ fn main() {
         .filter_map(|word| word.parse::<u64>().ok());
     let (events, seed) = (words.next().unwrap_or(1_000_000), words.next().unwrap_or(1));
     println!("policy,event,used,huge,huge_had,mid,mid_had,spoiled,gigabytes,least,moved,in_vain");
-    let next = AtomicUsize::new(0);
-    let only = env::args().nth(3);
-    let play = || {
+    let (next, only) = (AtomicUsize::new(0), env::args().nth(3));
+    let live = || {
         // Relaxed: each number is given once.
-        while let Some((name, new)) = POLICIES.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if only.as_ref().is_some_and(|only| only != name) {
-                continue;
-            }
-            print!("{}", rows(name, *new, FRAMES, events, seed));
-        }
+        let numbers = iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        let lives = numbers.map_while(|n| Some((n, *POLICIES.get(n)?)));
+        let lives = lives.filter(|(_, (name, _))| only.as_ref().is_none_or(|only| only == name));
+        Vec::from_iter(lives.map(|(n, (name, new))| (n, rows(name, new, FRAMES, events, seed))))
     };
-    thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(play))));
+    let lives = thread::scope(|scope| {
+        let threads = [(); AT_ONCE].map(|()| scope.spawn(live));
+        let lives = threads.map(|it| it.join().expect("its own panic was printed"));
+        BTreeMap::from_iter(lives.into_iter().flatten())
+    });
+    lives.values().for_each(|rows| print!("{rows}"));
 }
 
 /// All rows of a policy.

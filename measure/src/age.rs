@@ -1,37 +1,17 @@
-//! `./run.sh age`: a machine's life with each policy of page blocks. What lives is built for this
-//! host, optimised, as a program of its own (`trial`, `age`).
-use crate::columns;
+//! `./run.sh age`: a machine's life with each policy of page blocks (`measure/trial/src/age`).
+use crate::{columns, trial};
 use anyhow::{Context, Result};
-use std::fs;
-use std::process::Command;
 use tools::args::AgeArgs;
-use tools::host::{progress, workspace};
 
 /// Lives and prints a table, a row for each policy.
 pub fn age(args: &AgeArgs) -> Result<u8> {
-    let csv = workspace::writable("--csv", args.csv.as_deref())?;
-    let events = if args.long {
-        args.events.saturating_mul(10)
-    } else {
-        args.events
+    let events = match args.long {
+        true => args.events.saturating_mul(10),
+        false => args.events,
     };
-    let mut command = Command::new("cargo");
-    command.current_dir(workspace::root());
-    command.args([
-        "run",
-        "--quiet",
-        "--release",
-        "--package=trial",
-        "--bin=age",
-        "--",
-    ]);
-    command.args([events, args.seed].map(|number| number.to_string()));
-    let text = String::from_utf8(progress::step("living", &mut command)?)?;
-    print!("{}", table(&text)?);
-    if let Some(path) = csv {
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(0)
+    let [events, seed] = [events, args.seed].map(|number| number.to_string());
+    let csv = args.csv.as_deref();
+    trial::run("age", &[&events, &seed], csv, "living", table)
 }
 
 fn mean(figures: &[f64]) -> f64 {

@@ -18,3 +18,4 @@ mod store;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+mod trial;

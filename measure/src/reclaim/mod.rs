@@ -1,18 +1,15 @@
 //! `./run.sh reclaim`: policies of reclaim over streams of accesses to pages, beside Belady's
-//! optimum. What is judged is built for this host, optimised, as a program of its own (`trial`).
+//! optimum (`measure/trial`).
 mod record;
 
-use crate::columns;
-use anyhow::{Context, Result};
-use std::fs;
-use std::process::Command;
+use crate::{columns, trial};
+use anyhow::Result;
 use tools::args::ReclaimArgs;
 use tools::host::arch::Arch;
-use tools::host::{install, progress, workspace};
+use tools::host::install;
 
 /// Records, or plays all streams and prints a table for each.
 pub fn reclaim(args: &ReclaimArgs) -> Result<u8> {
-    let csv = workspace::writable("--csv", args.csv.as_deref())?;
     if !args.record.is_empty() {
         install::ensure_qemu(&[Arch::X86_64], args.install.no_install)?;
         args.record
@@ -20,23 +17,10 @@ pub fn reclaim(args: &ReclaimArgs) -> Result<u8> {
             .try_for_each(|name| record::record(name))?;
         return Ok(0);
     }
-    let mut command = Command::new("cargo");
-    command
-        .current_dir(workspace::root())
-        .args(["run", "--quiet", "--release"]);
-    command.args([
-        "--package=trial",
-        "--bin=trial",
-        "--",
-        "measure/trial/streams",
-    ]);
-    command.args(args.all.then_some("--all"));
-    let text = String::from_utf8(progress::step("playing streams", &mut command)?)?;
-    print!("{}", tables(&text)?);
-    if let Some(path) = csv {
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(0)
+    let words = ["measure/trial/streams", "--all"];
+    let words = &words[..1 + usize::from(args.all)];
+    let csv = args.csv.as_deref();
+    trial::run("trial", words, csv, "playing streams", tables)
 }
 
 /// A table for each stream with each share of memory.

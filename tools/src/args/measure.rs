@@ -141,7 +141,8 @@ pub struct ReclaimArgs {
 #[derive(Args, Debug, Clone)]
 pub struct AgeArgs {
     /// Blocks that are taken and given back in a life
-    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(96..))]
+    #[arg(long, value_name = "N", default_value_t = 100_000_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(96..))]
     pub events: u64,
     /// Ten times as many
     #[arg(long)]

@@ -391,7 +391,7 @@ mod tests {
         ("`VmaFlags::` outside of vma/", [44, 0, 0]),
         ("files in import circles", [0, 0, 0]),
         ("lines of labs in the product", [0, 0, 0]),
-        ("lines that measure", [0, 0, 30_436]),
+        ("lines that measure", [0, 0, 30_443]),
     ];
 
     /// The source itself: everything parses, and nothing is left out by mistake.

@@ -17,6 +17,10 @@ use super::table::FrameTable;
 use super::zone::Zone;
 use crate::addr::{Order, Pfn, PfnRange};
 
+/// How many pageblocks are tried at most for who lacks a block.
+pub const TRIES: u32 = 16;
+/// So many frames are to be freed after compaction in vain before it is tried again.
+pub const DEFERRED_FOR: u64 = 4 * PAGEBLOCK.pages();
 /// The frames of a pageblock.
 const FRAMES: usize = PAGEBLOCK.pages() as usize;
 

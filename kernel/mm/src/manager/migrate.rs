@@ -7,7 +7,7 @@ use super::Mm;
 use super::swap::Unit;
 use crate::addr::{Order, Pfn};
 use crate::arch::{Cpu, Machine, PhysMem};
-use crate::frame::compact::Held;
+use crate::frame::compact::{DEFERRED_FOR, Held};
 use crate::frame::pageblock::PAGEBLOCK;
 use crate::frame::slots::{Pages, Place, TIMES};
 use crate::frame::zone::Zone;
@@ -17,9 +17,6 @@ use crate::own::{Account, Owner};
 use crate::stat::Event;
 use crate::sync::Ordering;
 use crate::thp::Stat;
-
-/// So many frames are to be freed after compaction in vain before it is tried again.
-const DEFERRED_FOR: u64 = 4 * PAGEBLOCK.pages();
 
 /// A private folio that is being moved, and its slots.
 pub(crate) struct Moving {

@@ -5,7 +5,7 @@ use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::Machine;
 use crate::folio::Folio;
 use crate::frame::Kind;
-use crate::frame::compact::Held;
+use crate::frame::compact::{Held, TRIES};
 use crate::frame::pageblock::PAGEBLOCK;
 use crate::frame::slots::Pages as Frames;
 use crate::frame::zone::Zone;
@@ -18,8 +18,6 @@ use crate::stat::Event;
 /// How many pages are moved at once at most: there are slots for two who do so
 /// ([`crate::frame::slots::MOVING`]).
 const PAGES: u64 = PAGEBLOCK.pages() / 2;
-/// How many pageblocks a call tries at most.
-const TRIES: u32 = 16;
 
 /// A pageblock that is being emptied.
 struct Emptied<'a, M: Machine> {

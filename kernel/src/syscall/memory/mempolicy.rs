@@ -2,16 +2,17 @@
 //! the default one: what is to be on that node is there.
 
 use super::in_space;
+use super::process_vm::space_of;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Space;
 use crate::base::user_ptr::UserPtr;
-use crate::process::task::{self, Pid, Task};
-use crate::process::trace;
+use crate::process::task::{Pid, Task};
 use crate::sched;
+use linux_raw_sys::general::CAP_SYS_NICE;
 use linux_raw_sys::mempolicy as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 
-/// Pages, or words of a mask, between two pauses.
+/// Pages between two pauses.
 const STEP: u64 = 512;
 /// The most bits that a mask of nodes has: as in Linux, those of a page.
 const MASK: u64 = 8 * PAGE_SIZE;
@@ -50,25 +51,17 @@ pub fn get_mempolicy(
     Ok(0)
 }
 
-/// The memory of a process, 0 for the caller's. ESRCH: there is none; EPERM: it is not the caller's
-/// to look into.
+/// The memory of a process, as [`space_of`]; 0: the caller's.
 fn space(task: &Task, pid: Pid) -> Result<Space> {
-    if pid == 0 {
-        return task.space.get().ok_or(Errno::ESRCH);
+    match pid {
+        0 => task.space.get().ok_or(Errno::ESRCH),
+        pid => space_of(task, pid),
     }
-    let other = task::find_task(pid).ok_or(Errno::ESRCH)?;
-    if !trace::may_access(task.process(), other.process()) {
-        return Err(Errno::EPERM);
-    }
-    other.space.get().ok_or(Errno::ESRCH)
-}
-
-fn may_move_all(task: &Task) -> bool {
-    task.process().credentials(|c| c.euid()) == 0
 }
 
 /// move_pages(2): on which node each page is, or why it is on none: EFAULT, it is not mapped, or is
-/// the page of zeros; ENOENT, it is absent. ENODEV: a node other than 0 is wanted for one.
+/// the page of zeros; ENOENT, it is absent. ENODEV: a node other than 0 is wanted for one; EPERM:
+/// as [`space_of`], or MPOL_MF_MOVE_ALL without CAP_SYS_NICE.
 pub fn move_pages(
     task: &Task,
     pid: Pid,
@@ -81,7 +74,8 @@ pub fn move_pages(
     if flags & !(abi::MPOL_MF_MOVE | abi::MPOL_MF_MOVE_ALL) != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & abi::MPOL_MF_MOVE_ALL != 0 && !may_move_all(task) {
+    let may = || task.process().credentials(|it| it.may(CAP_SYS_NICE));
+    if flags & abi::MPOL_MF_MOVE_ALL != 0 && !may() {
         return Err(Errno::EPERM);
     }
     let space = space(task, pid)?;

@@ -24,12 +24,17 @@ fn remote(task: &Task, pid: Pid, list: UserSlice<IoVec>, flags: u64) -> Result<R
         return Err(Errno::EINVAL);
     }
     let ranges = ranges(list)?;
+    let space = space_of(task, pid)?;
+    Ok(Remote { space, ranges })
+}
+
+/// The memory of a process. ESRCH: there is none; EPERM: it is not the caller's to look into.
+pub(super) fn space_of(task: &Task, pid: Pid) -> Result<Space> {
     let other = task::find_task(pid).ok_or(Errno::ESRCH)?;
     if !trace::may_access(task.process(), other.process()) {
         return Err(Errno::EPERM);
     }
-    let space = other.space.get().ok_or(Errno::ESRCH)?;
-    Ok(Remote { space, ranges })
+    other.space.get().ok_or(Errno::ESRCH)
 }
 
 impl Remote {

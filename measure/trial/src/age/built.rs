@@ -5,16 +5,12 @@ use crate::HUGE;
 use crate::owners::{Mobility, Object, Owners};
 use crate::policy::{Policy, Want};
 use mm::addr::{Order, Pfn, PfnRange};
-use mm::frame::compact::Held;
+use mm::frame::compact::{DEFERRED_FOR, Held, TRIES};
 use mm::frame::zone::Reserve;
 use mm::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 
 /// Where memory begins: at 4 GiB, so that it is one zone.
 const FIRST: Pfn = Pfn(1 << 20);
-/// Pageblocks that one try looks at, and frames freed after which one in vain is repeated: as in
-/// `kernel/mm`.
-const TRIES: u32 = 16;
-const DEFERRED_FOR: u64 = 4 << HUGE;
 
 /// What is built.
 pub struct Built {
@@ -47,10 +43,12 @@ impl Built {
             in_vain: None,
         }
     }
-    /// Empties one more pageblock; `None`: there is none.
-    fn empty_one(&self, owners: &mut Owners) -> Option<bool> {
+    /// Tries to empty one more pageblock; `false`: there is none.
+    fn empty_one(&self, owners: &mut Owners) -> bool {
         let zone = &self.frames.zones()[0];
-        let start = zone.emptiest().filter(|_| zone.may_compact())?;
+        let Some(start) = zone.emptiest().filter(|_| zone.may_compact()) else {
+            return false;
+        };
         let first = number(start);
         let at = |n: u32| self.frames.table().get(start + u64::from(n));
         let (mut n, mut objects, mut goes) = (0, Vec::new(), true);
@@ -65,7 +63,7 @@ impl Built {
         }
         if !goes {
             zone.note_stays(start);
-            return Some(false);
+            return true;
         }
         let before = owners.moved;
         let mut held = Held::of(start);
@@ -99,7 +97,7 @@ impl Built {
             zone.note_stays(start);
             owners.in_vain += owners.moved - before;
         }
-        Some(held.is_whole())
+        true
     }
 }
 
@@ -131,14 +129,9 @@ impl Policy for Built {
             return false;
         }
         self.frames.drain(0);
-        let zone = &self.frames.zones()[0];
-        for _ in 0..TRIES {
-            if zone.has_block(Order(order)) {
-                return true;
-            }
-            if self.empty_one(owners).is_none() {
-                break;
-            }
+        let (zone, mut tries) = (&self.frames.zones()[0], 0);
+        while !zone.has_block(Order(order)) && tries < TRIES && self.empty_one(owners) {
+            tries += 1;
         }
         let found = zone.has_block(Order(order));
         self.in_vain = (!found).then_some(self.freed);

@@ -116,7 +116,7 @@ impl Policy for Linux {
         std::mem::take(&mut self.wants_room)
     }
     fn compact(&mut self, _: u8, owners: &mut Owners) -> bool {
-        if self.skipped >> self.shift == 0 && self.shift != 0 {
+        if self.shift != 0 && self.skipped < 1 << self.shift {
             self.skipped += 1;
             return false;
         }
@@ -149,8 +149,8 @@ pub fn claim(lists: &mut Lists, region: usize, want: Want, owners: &Owners) -> O
         let Some(found) = lists.find(region, other, want.order, true) else {
             continue;
         };
-        let block = found.0 as usize >> HUGE;
-        if found.1 >= HUGE {
+        let block = found.first as usize >> HUGE;
+        if found.order >= HUGE {
             return Some(lists.take(found, want.order, want.mobility));
         }
         let alike = |first| {

@@ -11,6 +11,15 @@ const NONE: u32 = u32::MAX;
 /// Marks the first frame of a free block, beside its order.
 const FREE: u8 = 0x80;
 
+/// A free block.
+#[derive(Clone, Copy)]
+pub struct Free {
+    /// Its first frame.
+    pub first: u32,
+    /// log2 of its frames.
+    pub order: u8,
+}
+
 /// Free memory.
 pub struct Lists {
     /// log2 of the frames of a region, and of the largest block.
@@ -97,24 +106,25 @@ impl Lists {
     }
 
     /// The smallest free block of at least this order, or the largest.
-    pub fn find(&self, region: usize, of: Mobility, order: u8, largest: bool) -> Option<(u32, u8)> {
+    pub fn find(&self, region: usize, of: Mobility, order: u8, largest: bool) -> Option<Free> {
         let of = of as usize;
         let fits = self.nonempty[region][of] >> order << order;
-        let found = match largest {
+        let order = match largest {
             true => fits.checked_ilog2()? as u8,
             false if fits == 0 => return None,
             false => fits.trailing_zeros() as u8,
         };
-        Some((self.heads[region][of][found as usize], found))
+        let first = self.heads[region][of][order as usize];
+        Some(Free { first, order })
     }
-    /// Takes 2^order frames of a free block of order `found`, for a pageblock of that type if all
-    /// of one is free.
-    pub fn take(&mut self, (first, found): (u32, u8), order: u8, of: Mobility) -> u32 {
-        self.unlink(first, found);
-        if found >= HUGE {
+    /// Takes 2^order frames of a free block, for a pageblock of that type if all of one is free.
+    pub fn take(&mut self, found: Free, order: u8, of: Mobility) -> u32 {
+        let first = found.first;
+        self.unlink(first, found.order);
+        if found.order >= HUGE {
             self.set_types(first, order, of);
         }
-        for half in order..found {
+        for half in order..found.order {
             self.push(first + (1 << half), half);
         }
         self.state[first as usize] = order;
@@ -129,25 +139,31 @@ impl Lists {
     /// As [`Self::take_smallest`], of a pageblock that stays of its type.
     pub fn take_as_it_is(&mut self, region: usize, of: Mobility, order: u8) -> Option<u32> {
         let found = self.find(region, of, order, false)?;
-        let of = self.types[found.0 as usize >> HUGE];
+        let of = self.types[found.first as usize >> HUGE];
         Some(self.take(found, order, of))
     }
     /// Takes a free block of a pageblock.
     pub fn take_in(&mut self, block: usize, order: u8) -> Option<u32> {
-        let (first, found) = self
+        let free = |(first, order): (u32, Option<u8>)| {
+            Some(Free {
+                first,
+                order: order?,
+            })
+        };
+        let found = self
             .parts(block)
-            .find(|(_, it)| it.is_some_and(|it| it >= order))?;
-        (found? < HUGE)
-            .then(|| self.take((first, found.unwrap_or(order)), order, self.types[block]))
+            .filter_map(free)
+            .find(|it| it.order >= order)?;
+        (found.order < HUGE).then(|| self.take(found, order, self.types[block]))
     }
     /// Takes a pageblock that is free as a whole.
     pub fn take_whole(&mut self, block: usize) -> Option<u32> {
         let wanted = (block as u32) << HUGE;
         let head = |order: &u8| wanted >> order << order;
-        let found =
+        let whole =
             (HUGE..=self.largest).find(|order| self.state[head(order) as usize] == FREE | order)?;
-        self.unlink(head(&found), found);
-        for half in HUGE..found {
+        self.unlink(head(&whole), whole);
+        for half in HUGE..whole {
             self.push(head(&half) ^ 1 << half, half);
         }
         self.state[wanted as usize] = HUGE;

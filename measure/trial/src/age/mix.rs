@@ -8,7 +8,7 @@
 
 use crate::HUGE;
 use crate::owners::{Mobility, Object, Owners};
-use crate::policy::{Policy, Want};
+use crate::policy::{Place, Policy, Want};
 use fastrand::Rng;
 use std::collections::VecDeque;
 use std::f64::consts::TAU;
@@ -124,12 +124,7 @@ impl<'a> Mix<'a> {
     pub fn begin(&mut self, order: u8, mobility: Mobility) -> Option<u32> {
         self.begin_at(order, mobility, None)
     }
-    fn begin_at(
-        &mut self,
-        order: u8,
-        mobility: Mobility,
-        place: Option<(u32, u32)>,
-    ) -> Option<u32> {
+    fn begin_at(&mut self, order: u8, mobility: Mobility, place: Option<Place>) -> Option<u32> {
         self.events += 1;
         let want = Want {
             order,
@@ -222,7 +217,10 @@ impl<'a> Mix<'a> {
         }
         // Where a large one does not fit, or cannot be had, it is a smaller one.
         for order in [order, order.min(4), 0] {
-            let place = Some((number, pages));
+            let place = Some(Place {
+                process: number,
+                page: pages,
+            });
             if pages.is_multiple_of(1 << order)
                 && let Some(id) = self.begin_at(order, Mobility::Movable, place)
             {

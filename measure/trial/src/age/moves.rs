@@ -51,15 +51,14 @@ pub struct Emptiest {
 }
 
 impl Emptiest {
-    /// Empties one of the pageblocks that `goes` and `may` name, into those that `to` names and
-    /// `goes`, too.
+    /// Empties one of the pageblocks that `may` names of those that `goes` does, into others of
+    /// these.
     pub fn compact(
         &mut self,
         lists: &mut Lists,
         owners: &mut Owners,
         goes: impl Fn(&Lists, usize) -> bool,
         may: impl Fn(usize) -> bool,
-        to: impl Fn(usize) -> bool,
     ) -> bool {
         let free = lists.free_frames();
         if self.stays.is_empty() || free.abs_diff(self.free) > 4 << HUGE {
@@ -77,11 +76,12 @@ impl Emptiest {
             };
             let room = &mut |lists: &mut Lists, order: u8| {
                 let place = &mut self.fill[order as usize];
-                let at = place.filter(|at| *at != block && to(*at));
+                let fits = |at: &usize| *at != block && goes(lists, *at);
+                let at = place.filter(fits);
                 if let Some(first) = at.and_then(|at| lists.take_in(at, order)) {
                     return Some(first);
                 }
-                *place = fullest(lists, order, |at| at != block && goes(lists, at) && to(at));
+                *place = fullest(lists, order, |at| at != block && goes(lists, at));
                 lists.take_in((*place)?, order)
             };
             if empty(lists, owners, block, true, room) {

@@ -2,6 +2,15 @@
 
 use crate::owners::{Mobility, Object, Owners};
 
+/// Where in a process private memory is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The process.
+    pub process: u32,
+    /// The index of the first page.
+    pub page: u32,
+}
+
 /// What is wanted.
 #[derive(Clone, Copy)]
 pub struct Want {
@@ -9,8 +18,8 @@ pub struct Want {
     pub order: u8,
     /// What can be done with them.
     pub mobility: Mobility,
-    /// The process whose private memory it will be, and the index of the first page there.
-    pub place: Option<(u32, u32)>,
+    /// Where it will be, if it is a process's.
+    pub place: Option<Place>,
 }
 
 /// A page allocator.

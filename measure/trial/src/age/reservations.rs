@@ -6,12 +6,13 @@ use crate::HUGE;
 use crate::linux::{claim_whole, steal};
 use crate::lists::Lists;
 use crate::owners::{Mobility, Object, Owners};
-use crate::policy::{Policy, Want};
+use crate::policy::{Place, Policy, Want};
 use std::collections::{HashMap, VecDeque};
 
 /// A pageblock for 2 MiB of a process.
 struct Reservation {
-    of: (u32, u32),
+    /// Where they begin.
+    of: Place,
     /// A bit for each page that is there.
     there: [u64; 8],
 }
@@ -29,7 +30,7 @@ pub struct Reservations {
     lists: Lists,
     by_block: Vec<Option<Reservation>>,
     /// The pageblock of each 2 MiB of a process.
-    blocks: HashMap<(u32, u32), usize>,
+    blocks: HashMap<Place, usize>,
     /// The oldest first; some of them have gone.
     oldest: VecDeque<usize>,
 }
@@ -47,8 +48,12 @@ impl Reservations {
         }
     }
     /// The place of pages in their reservation, which may be a new one.
-    fn in_place(&mut self, (process, index): (u32, u32), order: u8) -> Option<u32> {
-        let of = (process, index >> HUGE);
+    fn in_place(&mut self, place: Place, order: u8) -> Option<u32> {
+        let page = place.page % (1 << HUGE);
+        let of = Place {
+            page: place.page - page,
+            ..place
+        };
         let block = match self.blocks.get(&of) {
             Some(block) => *block,
             None => {
@@ -61,7 +66,6 @@ impl Reservations {
                 block
             }
         };
-        let page = index % (1 << HUGE);
         let (word, bits) = Reservation::bits(page, order);
         let there = &mut self.by_block[block].as_mut()?.there[word];
         if *there & bits != 0 {

@@ -57,7 +57,7 @@ impl Superblocks {
     fn make_room(&mut self, owners: &mut Owners) -> bool {
         let is_tainted = |block: usize| self.tainted.contains(&(block >> (GIGABYTE - HUGE)));
         let Superblocks { lists, moves, .. } = self;
-        moves.compact(lists, owners, movable, is_tainted, |_| true)
+        moves.compact(lists, owners, movable, is_tainted)
     }
 }
 
@@ -92,6 +92,6 @@ impl Policy for Superblocks {
     }
     fn compact(&mut self, _: u8, owners: &mut Owners) -> bool {
         let Superblocks { lists, moves, .. } = self;
-        moves.compact(lists, owners, movable, |_| true, |_| true)
+        moves.compact(lists, owners, movable, |_| true)
     }
 }

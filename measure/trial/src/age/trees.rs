@@ -86,12 +86,6 @@ impl Policy for Trees {
             lists, moves, uses, ..
         } = self;
         let fixed = |block: usize| uses[block >> (TREE - HUGE)] == Some(2);
-        moves.compact(
-            lists,
-            owners,
-            |_, block| !fixed(block),
-            |_| true,
-            |block| !fixed(block),
-        )
+        moves.compact(lists, owners, |_, block| !fixed(block), |_| true)
     }
 }

@@ -92,7 +92,7 @@ impl Policy for TwoRegions {
     }
     fn compact(&mut self, _: u8, owners: &mut Owners) -> bool {
         let TwoRegions { movable, moves, .. } = self;
-        moves.compact(movable, owners, |_, _| true, |_| true, |_| true)
+        moves.compact(movable, owners, |_, _| true, |_| true)
     }
     fn pin(&mut self, id: u32, owners: &mut Owners) {
         let Object { first, order, .. } = owners.get(id);

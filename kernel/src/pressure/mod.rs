@@ -60,10 +60,10 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         Some(true) => return true,
         Some(false) => {}
     }
-    let Some(victim) = dying().or_else(|| kill_one(task)) else {
+    if !is_one_dying() && !kill_one(task) {
         return false;
-    };
-    let is_back = || (!victim.has_memory()).then_some(());
+    }
+    let is_back = || (!is_one_dying()).then_some(());
     stall::waiting(|| task::MEMORY_IS_BACK.wait_killable(is_back)).is_ok()
 }
 
@@ -152,21 +152,22 @@ pub fn reclaim_under_locks(task: &Task) {
     mm().drain_pcp();
 }
 
-/// The OOM victim, while it still has its memory.
-fn dying() -> Option<Arc<Process>> {
+/// Whether the OOM victim still has its memory.
+fn is_one_dying() -> bool {
     let chosen = VICTIM.lock().as_ref().and_then(Weak::upgrade);
-    chosen.filter(|process| process.has_memory())
+    chosen.is_some_and(|process| process.has_memory())
 }
 
-/// Selects an OOM victim and kills it, and every process that shares its memory. `None`: there is
+/// Selects an OOM victim and kills it, and every process that shares its memory. `false`: there is
 /// no killable process, so the running one ends.
-fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
-    let total = mm().counts().total;
+fn kill_one(task: &Arc<Task>) -> bool {
+    let (total, kills_before) = (mm().counts().total, kills());
     report::shortage(task, total);
     let chosen = victim::choose(total);
-    // Other threads ran meanwhile, and may have selected a victim.
-    if let Some(victim) = dying() {
-        return Some(victim);
+    // Other threads ran meanwhile, and one has selected a victim. Be it gone already: what it had
+    // may do for this one, too.
+    if kills() != kills_before {
+        return true;
     }
     let Some(victim) = chosen else {
         log::error!(
@@ -174,7 +175,7 @@ fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
             task.process().pid()
         );
         signal::kill_current(task);
-        return None;
+        return false;
     };
     worker::hope_again();
     *VICTIM.lock() = Some(Arc::downgrade(&victim));
@@ -188,5 +189,5 @@ fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
             signal::send_process(&process, SigInfo::kernel(SIGKILL));
         }
     }
-    Some(victim)
+    true
 }

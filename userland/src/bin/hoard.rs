@@ -36,6 +36,8 @@ fn main() {
         eprintln!("hoard: only on Quire: elsewhere it would hurt others");
         std::process::exit(2);
     }
+    // As a supervisor does: what it starts is as small, and is to be ended before it.
+    set_oom_score_adj("-500");
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let before = free_frames().ok();
     for (name, way) in WAYS {
@@ -49,6 +51,13 @@ fn main() {
     );
 }
 
+fn set_oom_score_adj(adjustment: &str) {
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", adjustment) {
+        eprintln!("hoard: oom_score_adj {adjustment}: {error}");
+        std::process::exit(1);
+    }
+}
+
 /// Runs a way in a child in a directory of its own, and cleans up after it.
 fn in_child(way: fn() -> Refused) -> String {
     let dir = "/tmp/hoard";
@@ -56,6 +65,7 @@ fn in_child(way: fn() -> Refused) -> String {
     let outcome = match proc::fork() {
         Ok(Fork::Child) => {
             let _ = proc::setpgid(0, 0);
+            set_oom_score_adj("0");
             let _ = std::env::set_current_dir(dir);
             let (_, hard) = proc::getrlimit(libc::RLIMIT_NOFILE).unwrap_or((0, 1024));
             let _ = proc::setrlimit(libc::RLIMIT_NOFILE, hard, hard);

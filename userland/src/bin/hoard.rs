@@ -37,7 +37,7 @@ fn main() {
         std::process::exit(2);
     }
     // As a supervisor does: what it starts is as small, and is to be ended before it.
-    set_oom_score_adj("-500");
+    std::fs::write("/proc/self/oom_score_adj", "-500").expect("oom_score_adj");
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let before = free_frames().ok();
     for (name, way) in WAYS {
@@ -45,17 +45,8 @@ fn main() {
             println!("hoard: {name}: {}", in_child(*way));
         }
     }
-    println!(
-        "hoard: done, {before:?} frames free before, {:?} after",
-        free_frames().ok()
-    );
-}
-
-fn set_oom_score_adj(adjustment: &str) {
-    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", adjustment) {
-        eprintln!("hoard: oom_score_adj {adjustment}: {error}");
-        std::process::exit(1);
-    }
+    let after = free_frames().ok();
+    println!("hoard: done, {before:?} frames free before, {after:?} after");
 }
 
 /// Runs a way in a child in a directory of its own, and cleans up after it.
@@ -65,7 +56,7 @@ fn in_child(way: fn() -> Refused) -> String {
     let outcome = match proc::fork() {
         Ok(Fork::Child) => {
             let _ = proc::setpgid(0, 0);
-            set_oom_score_adj("0");
+            std::fs::write("/proc/self/oom_score_adj", "0").expect("oom_score_adj");
             let _ = std::env::set_current_dir(dir);
             let (_, hard) = proc::getrlimit(libc::RLIMIT_NOFILE).unwrap_or((0, 1024));
             let _ = proc::setrlimit(libc::RLIMIT_NOFILE, hard, hard);
@@ -221,8 +212,7 @@ fn signals() -> Refused {
     // SI_QUEUE.
     (info[0], info[2]) = (signo as u32, -1i32 as u32);
     until(|_| {
-        let target = proc::getpid() as usize;
-        let at = info.as_ptr() as usize;
+        let (target, at) = (proc::getpid() as usize, info.as_ptr() as usize);
         call(libc::SYS_rt_sigqueueinfo, [target, signo, at, 0, 0, 0]).map(drop)
     })
 }
